@@ -29,11 +29,11 @@ def approved(steps):
 
 
 def main():
-    folder, expected_file, target = map(pathlib.Path, sys.argv[1:4])
+    directory, expected_file, target = map(pathlib.Path, sys.argv[1:4])
     (target / "cases").mkdir(parents=True)
-    shutil.copy(folder / "conformance.py", target)
+    shutil.copy(directory / "conformance.py", target)
     renumbered = {}
-    for source in sorted((folder / "cases").rglob("*.json")):
+    for source in sorted((directory / "cases").rglob("*.json")):
         case = json.loads(source.read_text())
         case["steps"], renumbered[case["case"]] = approved(case["steps"])
         (target / "cases" / source.name).write_text(json.dumps(case))

@@ -3,7 +3,7 @@
 # shellcheck disable=SC2034
 # Sourced by the scripts of this folder: a scratch folder, a PostgreSQL of its own, hubs. All of them go when the script ends.
 
-# The folder of the script; made by make_scratch.
+# The directory of the script; made by make_scratch.
 scratch=
 # Further processes of the script that shall end with it.
 processes=()

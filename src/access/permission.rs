@@ -14,7 +14,7 @@ pub trait Right: Send + Sync + 'static {
 pub trait WriteRight: Right {}
 
 /// Proof that the permission table granted the right `R` to a caller.
-#[must_use = "a permission is asked for to be handed on"]
+#[must_use = "a permission is requested to be passed on"]
 pub struct Permission<R> {
     right: PhantomData<fn() -> R>,
 }

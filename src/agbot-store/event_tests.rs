@@ -1,4 +1,4 @@
-//! Which events are kept, and which are those of an organization.
+//! Retention of events, and the events of an organization.
 
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_test_database::TestDatabase;

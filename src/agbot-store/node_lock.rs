@@ -6,9 +6,9 @@ use evenkeel_store::{PgConnection, StoreError};
 /// A decision about a node that is made under its lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeLock {
-    /// Which tasks it has room for, and which may be beside each other.
+    /// Tasks that it has room for, and those that may run side by side.
     Placement,
-    /// Which service versions keep failing on it.
+    /// Service versions that keep failing on it.
     Blocklist,
 }
 

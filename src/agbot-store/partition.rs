@@ -1,6 +1,6 @@
 //! Partition leases: the share of the work of each agbot.
 //!
-//! Times are the database's, so that clocks of agbots need not agree. A time further ahead than anybody writes it is from before that
+//! Times are the database's, so that clocks of agbots need not agree. A time further ahead than any agbot writes is from before that
 //! clock was set back: it holds no partition and counts for no agbot. Source: design 4.4.
 
 use sqlx::PgConnection;

@@ -54,10 +54,10 @@ impl DueCheck {
         }
     }
 
-    /// Makes the check. Returns whether the task is healthy, and the event of that if something else was known.
+    /// Runs the check. Returns whether the task is healthy, and the event if that is a change.
     ///
     /// # Errors
-    /// Why the check itself is broken, which proves nothing about the task.
+    /// The error of the check itself, which proves nothing about the task.
     pub async fn make(&self, client: &ProbeClient) -> Result<(bool, Option<Event>), String> {
         let found = client.check(&self.probe, &self.node_name, self.address.as_deref()).await?;
         let is_news = self.is_healthy != Some(found.healthy) || self.check_error.is_some();
@@ -120,7 +120,7 @@ impl CheckSchedule {
     }
 }
 
-/// Makes the checks and calls of the hub.
+/// Runs the checks and calls of the hub.
 pub(crate) struct HubChecks {
     context: Arc<Context>,
     client: Option<ProbeClient>,
@@ -166,7 +166,7 @@ impl HubChecks {
     }
 }
 
-/// Makes the checks of the hub about some tasks now, and waits for the results: what was found last may be out of date.
+/// Runs the hub's checks of some tasks now, and waits for the results: the last ones may be out of date.
 pub(crate) async fn check_now(context: &Context, is_meant: impl Fn(&Model, &HubTask<'_>) -> bool) {
     let due: Vec<DueCheck> = {
         let model = context.model();
@@ -193,14 +193,14 @@ fn probe_client(context: &Context) -> Result<ProbeClient, String> {
     ProbeClient::new(rule, context.settings.checks_ca_file.as_deref())
 }
 
-/// Makes a check, and reports news.
+/// Runs a check, and reports changes.
 async fn make_check(context: Arc<Context>, client: ProbeClient, check: DueCheck, guard: ProbeGuard<TaskId>) {
     let event = news_of(&context, &client, &check).await;
     context.apply_events(event.into_iter().collect()).await;
     drop(guard);
 }
 
-/// Makes a check and returns its news. A broken check is counted, and proves nothing about the task.
+/// Runs a check and returns its changes. A broken check is counted, and proves nothing about the task.
 async fn news_of(context: &Context, client: &ProbeClient, check: &DueCheck) -> Option<Event> {
     match check.make(client).await {
         Ok((_, event)) => event,

@@ -89,7 +89,7 @@ pub struct Context {
     dropped_messages: AtomicU64,
     mailbox_backlog: Mutex<Counted>,
     is_loaded: AtomicBool,
-    /// The exchange knows the fencing numbers of the leases no more: they are to be taken anew.
+    /// The exchange no longer has the fencing numbers of the leases: they must be acquired again.
     pub(crate) leases_refused: AtomicBool,
 }
 

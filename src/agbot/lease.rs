@@ -80,7 +80,7 @@ impl Leases {
             return Ok(RETRY);
         }
         if context.leases_refused.swap(false, Ordering::Relaxed) {
-            self.give_up(context, "the exchange does not know their fencing numbers").await;
+            self.give_up(context, "the exchange has no fencing numbers for them").await;
             release_leases(context).await?;
             return Ok(RETRY);
         }
@@ -135,7 +135,7 @@ impl Leases {
 
     async fn give_up(&mut self, context: &Context, why: &str) {
         if !self.held.is_empty() {
-            tracing::warn!(partitions = self.held.len(), why, "partitions given up");
+            tracing::warn!(partitions = self.held.len(), why, "partitions released");
             self.held.clear();
             context.send_events(vec![Event::PartitionsChanged { leases: BTreeMap::new() }]).await;
         }
@@ -222,7 +222,7 @@ async fn fencing_numbers(context: &Context) -> Result<FencingNumbers, StoreError
             if context.is_loaded() {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
-                    "no partitions taken over: the exchange gives no fencing number, retrying"
+                    "no partitions taken over: the exchange assigns no fencing number, retrying"
                 );
             }
             Ok(FencingNumbers::Unknown)

@@ -12,9 +12,9 @@ use super::options::LogSettings;
 #[derive(Debug, Args)]
 pub struct GuardianArguments {
     /// Data directory of the agent
-    #[arg(long, env = "EVENKEEL_DATA_DIR", value_name = "FOLDER")]
+    #[arg(long, env = "EVENKEEL_DATA_DIR", value_name = "DIRECTORY")]
     data_dir: PathBuf,
-    /// Ends when the agent does not need it any more; set by the agent that starts it
+    /// Ends when the agent no longer needs it; set by the agent that starts it
     #[arg(long, hide = true)]
     of_agent: bool,
     #[command(flatten)]

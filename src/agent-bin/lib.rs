@@ -53,7 +53,7 @@ pub struct AgentArguments {
     /// File with the node's token
     #[arg(long, env = "EVENKEEL_TOKEN_FILE", value_name = "FILE", requires_all = ["org", "node_id"])]
     token_file: Option<PathBuf>,
-    /// How services are run
+    /// Driver that runs the services
     #[arg(long, env = "EVENKEEL_DRIVER", value_enum, default_value_t = Driver::Docker)]
     driver: Driver,
     /// Address of the container engine [default: $DOCKER_HOST, else the usual socket]
@@ -66,10 +66,10 @@ pub struct AgentArguments {
     )]
     docker_endpoint: String,
     /// Directory for journal, keys, logs and packages [default: in the user's state directory, by node]
-    #[arg(long, env = "EVENKEEL_DATA_DIR", value_name = "FOLDER")]
+    #[arg(long, env = "EVENKEEL_DATA_DIR", value_name = "DIRECTORY")]
     data_dir: Option<PathBuf>,
-    /// Where the local API listens, or off; it has no authentication, so use a loopback address [default: 127.0.0.1:8510,
-    /// where hzn expects it; a further agent on the machine goes on without]
+    /// Listen address of the local API, or off; it has no authentication, so use a loopback address [default: 127.0.0.1:8510,
+    /// where hzn expects it; a further agent on the machine runs without it]
     #[arg(long, env = "EVENKEEL_API_LISTEN", value_name = "HOST:PORT")]
     api_listen: Option<ApiListen>,
     /// Names of hosts under which the local API may be reached besides localhost and addresses, separated by commas
@@ -94,30 +94,30 @@ pub struct AgentArguments {
     #[arg(long, env = "EVENKEEL_MANAGEMENT_INTERVAL", value_name = "SECONDS", default_value_t = 60)]
     management_interval: u64,
     /// Directory with further signing keys to trust (*.pem)
-    #[arg(long, env = "EVENKEEL_TRUSTED_KEYS", value_name = "FOLDER")]
+    #[arg(long, env = "EVENKEEL_TRUSTED_KEYS", value_name = "DIRECTORY")]
     trusted_keys: Option<PathBuf>,
-    /// Accept only services that are signed with a key of this machine: keys that are stored beside a service or pattern do not count
+    /// Accept only services that are signed with a key of this machine: keys that are stored with a service or pattern do not count
     #[arg(long, env = "EVENKEEL_TRUSTED_KEYS_ONLY")]
     trusted_keys_only: bool,
     /// Directory with agent packages: one <manifest>.json each and one directory per version
-    #[arg(long, env = "EVENKEEL_UPGRADE_SOURCE", value_name = "FOLDER")]
+    #[arg(long, env = "EVENKEEL_UPGRADE_SOURCE", value_name = "DIRECTORY")]
     upgrade_source: Option<PathBuf>,
-    /// Seconds after which an upgraded agent must have reported to the hub, or the old one goes on
+    /// Seconds after which an upgraded agent must have reported to the hub, or the old one continues
     #[arg(long, env = "EVENKEEL_UPGRADE_TIMEOUT", value_name = "SECONDS", default_value_t = 60)]
     upgrade_timeout: u64,
-    /// Seconds that a service gets to end by itself
+    /// Seconds that a service has to exit before it is killed
     #[arg(long, env = "EVENKEEL_STOP_GRACE", value_name = "SECONDS", default_value_t = 5)]
     stop_grace: u64,
-    /// Last lines of output that the hub gets when a service exits; 0 for none
+    /// Last lines of output that are reported to the hub when a service exits; 0 for none
     #[arg(long, env = "EVENKEEL_REPORTED_OUTPUT_LINES", value_name = "LINES", default_value_t = 5)]
     reported_output_lines: usize,
-    /// Stop all services when the agent ends; otherwise they go on and the next start takes them over
+    /// Stop all services when the agent ends; otherwise they keep running and the next start adopts them
     #[arg(long, env = "EVENKEEL_STOP_SERVICES")]
     stop_services: bool,
-    /// File with certificate authorities, PEM, that checks of services trust beside those of the system
+    /// File with certificate authorities, PEM, that checks of services trust in addition to those of the system
     #[arg(long, env = "EVENKEEL_CHECKS_CA_FILE", value_name = "FILE")]
     checks_ca_file: Option<PathBuf>,
-    /// Program that reboots the machine when a health policy says so, for instance /sbin/reboot; without it that action fails
+    /// Program that reboots the machine when a health policy requires it, for instance /sbin/reboot; without it that action fails
     #[arg(long, env = "EVENKEEL_REBOOT_PROGRAM", value_name = "FILE")]
     reboot_program: Option<PathBuf>,
     /// Address by which other nodes reach this one, for {nodeip} in checks [default: the one from which packets to the hub leave]

@@ -53,8 +53,7 @@ impl LogSettings {
 /// # Errors
 /// When there is no home directory.
 pub fn state_directory() -> Result<PathBuf, Failure> {
-    let none =
-        || Failure::new(ExitStatus::Usage, "there is no home directory to keep the data in: give data-dir");
+    let none = || Failure::new(ExitStatus::Usage, "there is no home directory for the data: set data-dir");
     default_state_directory().ok_or_else(none)
 }
 

@@ -216,7 +216,7 @@ impl Core {
         self.note_silence();
     }
 
-    /// Lets the leases that are over end their tasks.
+    /// Ends the tasks whose leases have expired.
     fn note_silence(&mut self) {
         let secs = clock::uptime_ms().saturating_sub(self.journal.heartbeat_ms()) / 1_000;
         self.apply(Event::Silent { secs });
@@ -238,7 +238,7 @@ impl Core {
                 self.refused_since = None;
                 self.return_at = None;
                 if self.journal.superseded.take().is_some() {
-                    tracing::info!("the other agent is gone: this one reports again");
+                    tracing::info!("the other agent has stopped reporting: this one reports again");
                     self.journal.note("reports to the hub again".to_owned(), clock::now_secs());
                 }
                 if let Some(registration) = &mut self.journal.registration {

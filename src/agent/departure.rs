@@ -42,7 +42,7 @@ impl Departures {
         let path = data_dir.join(FILE);
         let text = files::read_optional(&path).map_err(|error| AgentError::DataDir(error.to_string()))?;
         let all = text.map(|text| serde_json::from_str(&text)).transpose().unwrap_or_else(|error| {
-            tracing::error!(%error, "the nodes whose end the hub does not know cannot be read");
+            tracing::error!(%error, "the nodes whose stop the hub has not confirmed cannot be read");
             None
         });
         Ok(Self { path, all: all.unwrap_or_default(), reported: Vec::new() })
@@ -72,7 +72,7 @@ impl Departures {
         self.save();
     }
 
-    /// Writes the file. With a full disk the nodes are reported all the same, unless the agent ends before.
+    /// Writes the file. With a full disk the nodes are reported nevertheless, unless the agent ends before.
     fn save(&self) {
         let written = if self.all.is_empty() {
             files::remove(&self.path).map_err(|error| error.to_string())
@@ -82,7 +82,7 @@ impl Departures {
             })
         };
         if let Err(error) = written {
-            tracing::error!(error, "the nodes whose end the hub does not know cannot be written");
+            tracing::error!(error, "the nodes whose stop the hub has not confirmed cannot be written");
         }
     }
 }

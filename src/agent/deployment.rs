@@ -23,7 +23,7 @@ pub enum DeploymentError {
     #[error("the deployment names no service")]
     Empty,
     /// A name in it is invalid for files and containers.
-    #[error("\"{0}\" is no usable name for a container or process")]
+    #[error("\"{0}\" is not a usable name for a container or process")]
     Name(String),
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Installed {
     pub failed_starts: u32,
 }
 
-/// Which program is to run.
+/// Program that is to run.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The original one: nothing is installed over it.
@@ -193,7 +193,7 @@ mod tests {
             note_start(data.path()).unwrap();
         }
         assert!(refusal(data.path()).contains("started 3 times"));
-        // Another upgrade starts anew.
+        // Another upgrade resets the count.
         let record = read(data.path()).unwrap().unwrap();
         install(data.path(), &record).unwrap();
         assert_eq!(choose(data.path(), "1.0"), Choice::Installed(program));

@@ -180,7 +180,7 @@ impl JournalFile {
         let read = text.as_deref().map(serde_json::from_str::<Journal>);
         let loss = match (&read, &identity) {
             (Some(Ok(_)), _) | (None, None) => None,
-            (None, Some(_)) => Some(format!("the journal {} is gone", path.display())),
+            (None, Some(_)) => Some(format!("the journal {} no longer exists", path.display())),
             (Some(Err(error)), _) => {
                 let aside = directory.join("journal.json.damaged");
                 std::fs::rename(&path, &aside)
@@ -205,7 +205,7 @@ impl JournalFile {
         };
         if let Some(why) = loss {
             let text = format!(
-                "{why}; the agent has forgotten its agreements, ends what it ran under them, and gets new ones from the hub"
+                "{why}; the agent has lost its agreements, stops the services that ran under them, and gets new ones from the hub"
             );
             tracing::error!("{text}");
             journal.note(text.clone(), clock::now_secs());

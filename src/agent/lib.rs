@@ -116,7 +116,7 @@ fn warn_of_plain_hub(settings: &AgentSettings) {
         if evenkeel_client::is_plain_off_loopback(url) {
             tracing::warn!(
                 hub.url = url,
-                "the hub is called without TLS, so others on the way can read the node's token and forge responses; use https"
+                "the hub is called without TLS, so others on the network can read the node's token and forge responses; use https"
             );
         }
     }

@@ -40,7 +40,7 @@ pub(crate) enum Order {
     Hush(oneshot::Sender<()>),
     /// Remove the registration and everything that belongs to it; with `true` the hub waits for the report that everything has stopped.
     Forget(bool, oneshot::Sender<()>),
-    /// The hub knows that everything has stopped on a node that it deleted, or does not ask any more.
+    /// The hub has confirmed that everything has stopped on a node that it deleted, or no longer requires it.
     Departed(NodeId),
     /// Report the monitor state again if it has changed.
     Announce,

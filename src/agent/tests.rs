@@ -201,7 +201,7 @@ async fn hostile_messages_are_dropped_and_change_nothing() {
     hub.expect("a1", Body::VerificationReply { exists: true }).await;
     hub.post(&genuine, AGBOT);
     until("all of them are removed", || hub.state().mailbox.is_empty().then_some(())).await;
-    assert!(hub.no_message(), "a copy of a processed envelope is not answered");
+    assert!(hub.no_message(), "a copy of a processed envelope gets no reply");
     assert!(is_alive(pid));
     assert_eq!(hub.state().agreements.len(), 1);
     hub.send(&cancel);
@@ -430,8 +430,8 @@ async fn what_cannot_be_an_upgrade_is_refused_with_its_reason() {
     let other = packages("2.40.0");
     let source = Some(other.path());
     for (source, phase, reason) in [
-        (None, "precheck failed", "there is no source of packages"),
-        (source, "failed", "says that it is version 2.40.0"),
+        (None, "precheck failed", "no package source is configured"),
+        (source, "failed", "reports version 2.40.0"),
     ] {
         let hub = TestHub::new();
         upgradable(&hub);

@@ -142,13 +142,13 @@ pub(crate) async fn version_of(program: &Path) -> Result<String, String> {
         .output();
     let output = timeout(VERSION_TIMEOUT, query)
         .await
-        .map_err(|_| "the program does not tell its version".to_owned())?
+        .map_err(|_| "the program does not report its version".to_owned())?
         .map_err(|error| format!("the program cannot be started on this machine: {error}"))?;
     if !output.status.success() {
-        return Err(format!("the program does not tell its version: {}", output.status));
+        return Err(format!("the program does not report its version: {}", output.status));
     }
     let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    if version.is_empty() { Err("the program tells no version".to_owned()) } else { Ok(version) }
+    if version.is_empty() { Err("the program reports no version".to_owned()) } else { Ok(version) }
 }
 
 /// Starts the new program and supervises it until it has reported to the hub; then installs it.
@@ -186,11 +186,7 @@ pub(crate) async fn replace(
         );
         return Ok(Some(End::Replaced { program, replaces }));
     };
-    tracing::error!(
-        version = replacement.version,
-        reason,
-        "new agent program is given up; the old one goes on"
-    );
+    tracing::error!(version = replacement.version, reason, "new agent program failed; the old one continues");
     files::write_atomic(&failed_path(data_dir), reason.as_bytes(), 0o600).map_err(broken)?;
     Ok(None)
 }
@@ -216,7 +212,7 @@ async fn watch(
     let deadline = Instant::now() + restart.timeout;
     let outcome = loop {
         if shutdown.is_cancelled() {
-            break Err("the agent was asked to end meanwhile".to_owned());
+            break Err("the agent was stopped meanwhile".to_owned());
         }
         match fs::read_to_string(confirmed_path(data_dir)) {
             Ok(version) if version == replacement.version => break Ok(()),

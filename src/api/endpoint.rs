@@ -69,7 +69,7 @@ pub struct Operation {
     pub subject: Option<&'static str>,
     /// True if the fast path finds it before the router is asked.
     pub is_fast: bool,
-    /// Where its paths begin.
+    /// Prefix of its paths.
     pub prefixes: &'static [&'static str],
 }
 

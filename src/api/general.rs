@@ -37,7 +37,7 @@ pub(crate) const GENERAL: &[General] = &[
     General {
         status: 401,
         name: "Unauthenticated",
-        description: "no, wrong or unknown credentials",
+        description: "missing, wrong or unknown credentials",
         code: "invalid-credentials",
         message: "invalid.credentials",
         applies: |operation| !operation.is_public(),
@@ -45,7 +45,7 @@ pub(crate) const GENERAL: &[General] = &[
     General {
         status: 403,
         name: "Forbidden",
-        description: "known, but not allowed, or over a limit",
+        description: "authenticated, but not allowed, or over a limit",
         code: "access-denied",
         message: "Access denied: 'acme/erin' does not have authorization: READ user=acme/anna",
         applies: |operation| !operation.is_public(),
@@ -61,7 +61,7 @@ pub(crate) const GENERAL: &[General] = &[
     General {
         status: 406,
         name: "NotAcceptable",
-        description: "the caller takes no JSON",
+        description: "the caller does not accept JSON",
         code: "not-acceptable",
         message: "Resource representation is only available with these types:\napplication/json",
         applies: |operation| operation.method != Method::DELETE,
@@ -93,9 +93,9 @@ pub(crate) const GENERAL: &[General] = &[
     General {
         status: 500,
         name: "Failed",
-        description: "the exchange failed; its log tells why",
+        description: "internal error; see the server log",
         code: "internal_error",
-        message: "the exchange failed; its log tells why",
+        message: "internal error; see the server log",
         applies: |operation| !operation.is_public(),
     },
     General {

@@ -11,9 +11,9 @@ use serde::Serialize;
 
 use crate::response::Listing;
 
-/// An element of a list that is no JSON.
+/// An element of a list that cannot be written as JSON.
 #[derive(Debug, thiserror::Error)]
-#[error("an answer could not be written as JSON: {0}")]
+#[error("a response cannot be written as JSON: {0}")]
 pub struct PageError(serde_json::Error);
 
 /// Elements of a list as JSON, and where the next page begins.
@@ -43,7 +43,7 @@ impl<K> Page<K> {
     /// A page of an array: an element for each row; as many rows as the `limit` are followed by the page after the `key` of the last.
     ///
     /// # Errors
-    /// For an element that is no JSON.
+    /// For an element that cannot be written as JSON.
     pub fn array<R, T: Serialize>(
         rows: Vec<R>,
         limit: i64,
@@ -58,7 +58,7 @@ impl<K> Page<K> {
     /// A page of an object: a member for each row, otherwise as [`Page::array`].
     ///
     /// # Errors
-    /// For a value that is no JSON.
+    /// For a value that cannot be written as JSON.
     pub fn object<R, N: AsRef<str>, T: Serialize>(
         rows: Vec<R>,
         limit: i64,
@@ -82,7 +82,7 @@ impl<K> Page<K> {
     /// Adds an element of an array.
     ///
     /// # Errors
-    /// For a value that is no JSON.
+    /// For a value that cannot be written as JSON.
     pub fn push<T: Serialize>(&mut self, element: &T) -> Result<(), PageError> {
         if !self.json.is_empty() {
             self.json.push(b',');
@@ -93,7 +93,7 @@ impl<K> Page<K> {
     /// Adds a member of an object.
     ///
     /// # Errors
-    /// For a value that is no JSON.
+    /// For a value that cannot be written as JSON.
     pub fn insert<T: Serialize>(&mut self, name: &str, value: &T) -> Result<(), PageError> {
         self.push(&name)?;
         self.json.push(b':');

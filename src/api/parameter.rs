@@ -33,7 +33,7 @@ const SEGMENTS: &[Segment] = &[
     segment("agreementbot", "Agbot, without its organization.", "bot"),
     segment("entry", "Entry `organization_name_organization of the nodes`.", "acme_camera_acme"),
     segment("agbotorganization", "Organization of an agbot.", "acme"),
-    segment("servedkind", "What is served: `pattern` or `deploymentPolicy`.", "deploymentPolicy"),
+    segment("servedkind", "Kind of the entry: `pattern` or `deploymentPolicy`.", "deploymentPolicy"),
     segment("hagroup", "High availability group, without its organization.", "gate"),
     segment("service", "Service: its url, version and architecture.", "camera_1.0.0_amd64"),
     segment("dockauth", "Number of credentials for a registry.", "3"),
@@ -41,7 +41,7 @@ const SEGMENTS: &[Segment] = &[
     segment("policy", "Policy, without its organization.", "camera"),
     segment(
         "action",
-        "What to do, such as `pause`, `resume` or `rollback`; in a read the id of an action.",
+        "Action to take, such as `pause`, `resume` or `rollback`; in a read the id of an action.",
         "pause",
     ),
     segment("unit", "Workload unit: the name of its HA group, or `all`.", "all"),

@@ -65,16 +65,16 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
             .target(Target::RatioAtLeast(TIMES)),
     );
     report.push(
-        Row::new("the same beside a locked table that has a key", as_agbot / turns, "/s")
+        Row::new("the same with a locked table that has a key", as_agbot / turns, "/s")
             .beside("with LOCK TABLE and a key", with_key / turns),
     );
     report.note("Each client asks for a member of a group of its own; all ways decide by the same rules, record the same events and commit durably. The held claims belong to other groups.");
-    report.note("The reference's tables have no key (contract, agbot 3.1), so whoever holds the lock reads all claims; the second row gives the locked table ours.");
+    report.note("The reference's tables have no key (contract, agbot 3.1), so the holder of the lock reads all claims; the second row adds our keys to the locked table.");
     report.note(stage.version().await?);
     Ok(report)
 }
 
-/// How claims are taken and released.
+/// Method by which claims are taken and released.
 #[derive(Clone)]
 enum Way {
     /// As the agbot does it: each group by its own revision, those that come together by one statement.
@@ -126,12 +126,12 @@ async fn execute(database: &Database, statement: &'static str) -> Result<(), Fai
 async fn compete(database: &Database, way: &Way, length: Duration) -> Result<f64, Failure> {
     let mut tasks = JoinSet::new();
     let begin = Instant::now();
-    for client in 0..CLIENTS {
-        let asker = Asker::new(database.clone(), way.clone(), client);
+    for number in 0..CLIENTS {
+        let client = ClaimClient::new(database.clone(), way.clone(), number);
         tasks.spawn(async move {
             let mut taken = 0_u64;
             while begin.elapsed() < length {
-                asker.take_and_release().await?;
+                client.take_and_release().await?;
                 taken += 1;
             }
             Ok::<u64, AgbotError>(taken)
@@ -150,7 +150,7 @@ fn group(client: usize) -> GroupId {
 }
 
 /// A member of a group of two that asks again and again.
-struct Asker {
+struct ClaimClient {
     database: Database,
     way: Way,
     client: usize,
@@ -161,12 +161,12 @@ struct Asker {
     nmp: NmpId,
 }
 
-impl Asker {
-    fn new(database: Database, way: Way, client: usize) -> Asker {
+impl ClaimClient {
+    fn new(database: Database, way: Way, client: usize) -> ClaimClient {
         let node = NodeId::new("bench", &format!("a{client}"));
         let peer = NodeId::new("bench", &format!("b{client}"));
         let alive = MemberView { liveness: Liveness::Alive, is_away: false, nmp_status: None };
-        Asker {
+        ClaimClient {
             database,
             way,
             client,
@@ -186,7 +186,7 @@ impl Asker {
                 let (claim, why) = (claim.reference(), ReleaseReason::Done);
                 let end = ClaimEnd { lease, claim, why, at: Timestamp::now() };
                 if !claims.release(end).await? {
-                    return Err(AgbotError::Refused("the claim is gone".to_owned()));
+                    return Err(AgbotError::Refused("the claim no longer exists".to_owned()));
                 }
                 Ok(())
             }
@@ -264,7 +264,7 @@ impl Asker {
         };
         let endings = table::delete_claims(&mut tx, Uuid::nil(), &[claim], Timestamp::now()).await?;
         if endings != [ClaimEnding::Removed] {
-            return Err(AgbotError::Refused("the claim is gone".to_owned()));
+            return Err(AgbotError::Refused("the claim no longer exists".to_owned()));
         }
         tx.commit().await?;
         Ok(())

@@ -157,7 +157,7 @@ impl Bench<'_> {
                 .beside("Argon2id alone", scribe.secs_of_argon2(self.size.nodes).await?)
                 .target(Target::RatioAtMost(BOUNDED)),
         );
-        report.push(Row::new("the same, beside the reference", outcome.secs, "s").beside(REFERENCE, 107.0));
+        report.push(Row::new("the same, next to the reference", outcome.secs, "s").beside(REFERENCE, 107.0));
         report.push(Row::new("CPU of one of them (Argon2id)", each, "ms"));
         let fleet = scribe.nodes("f", self.size.fleet).await?;
         let outcome = self.load(heartbeat_requests(&fleet)).once().await?;

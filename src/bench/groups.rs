@@ -19,7 +19,7 @@ const CLIENTS: usize = 16;
 const SHARE: f64 = 0.6;
 /// Length of one run.
 const TURN: Duration = Duration::from_secs(2);
-/// How often, and after how long, the exchange is looked at until it holds no transaction.
+/// Number of checks, and the pause between them, until the exchange holds no transaction.
 const OBSERVATION_COUNT: u32 = 200;
 const OBSERVATION_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -68,7 +68,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     ));
     if matches!(other, Other::Loop { .. }) {
         report.note(
-            "pgbench was not found beside the server's programs: a loop of our own ran the statements.",
+            "pgbench was not found next to the PostgreSQL binaries: an internal loop ran the statements.",
         );
     }
     Ok(report)
@@ -86,7 +86,7 @@ fn requests(nodes: &Nodes) -> Vec<Vec<u8>> {
     (0..CLIENTS).map(create).chain((0..CLIENTS).map(delete)).collect()
 }
 
-/// Pauses the exchange where it holds no transaction open: the locks of one would keep everybody else waiting.
+/// Pauses the exchange where it holds no transaction open: the locks of one would block all other clients.
 async fn stand_still(exchange: &Process, stage: &Stage) -> Result<(), Failure> {
     let mut connection = PgConnection::connect(stage.url()).await.map_err(|error| refused(&error))?;
     for _ in 0..OBSERVATION_COUNT {
@@ -106,7 +106,7 @@ async fn stand_still(exchange: &Process, stage: &Stage) -> Result<(), Failure> {
         exchange.pause(false);
         tokio::time::sleep(OBSERVATION_INTERVAL).await;
     }
-    Err(Failure::new(ExitStatus::Failure, "the exchange never stands still outside of a transaction"))
+    Err(Failure::new(ExitStatus::Failure, "the exchange is never idle outside of a transaction"))
 }
 
 async fn clear_outbox(stage: &Stage) -> Result<(), Failure> {
@@ -196,7 +196,7 @@ fn parse_tps(text: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok())
 }
 
-/// How libpq finds the embedded server.
+/// Connection parameters with which libpq finds the embedded server.
 fn environment(url: &str) -> Option<BTreeMap<&'static str, String>> {
     let rest = url.strip_prefix("postgres://")?;
     let (login, rest) = rest.split_once('@')?;

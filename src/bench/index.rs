@@ -68,7 +68,7 @@ pub fn run(arguments: &IndexArguments) -> Result<Report, Failure> {
     let mut report = Report::new("index");
     measure_policies(&size, &mut report)?;
     measure_nodes(&size, &mut report)?;
-    report.note("Each question is one evaluation on one thread; the naive way asks every node, or every policy, in turn and gives the same answers.");
+    report.note("Each question is one evaluation on one thread; the naive way asks every node, or every policy, in turn and gives the same results.");
     Ok(report)
 }
 
@@ -159,7 +159,7 @@ fn measure_nodes(size: &Size, report: &mut Report) -> Result<(), Failure> {
 }
 
 fn wrong(what: &str) -> Failure {
-    Failure::new(ExitStatus::Failure, format!("the index answers {what} wrongly"))
+    Failure::new(ExitStatus::Failure, format!("the index gives a wrong result for {what}"))
 }
 
 /// Measured times of one way.
@@ -178,7 +178,7 @@ impl Times {
         result
     }
 
-    /// The time, in microseconds, within which this share of the queries was answered.
+    /// The time, in microseconds, within which this share of the queries was processed.
     pub(super) fn micros(&self, part: f64) -> f64 {
         micros(&self.wall, part)
     }

@@ -64,7 +64,7 @@ impl Connection {
             self.read_more().await?;
         };
         let status = std::str::from_utf8(&self.buffer[..head]).map_err(io::Error::other)?;
-        let (status, length, is_chunked) = parse_head(status).ok_or_else(|| broken("no HTTP answer"))?;
+        let (status, length, is_chunked) = parse_head(status).ok_or_else(|| broken("no HTTP response"))?;
         if is_chunked {
             self.skip_chunks(head).await?;
         } else {
@@ -261,7 +261,7 @@ async fn drive(
             let line =
                 String::from_utf8_lossy(request.split(|byte| *byte == b'\r').next().unwrap_or_default());
             let body = String::from_utf8_lossy(open.body());
-            return Err(io::Error::other(format!("{line} was answered with {status}: {body}")));
+            return Err(io::Error::other(format!("the response to {line} has status {status}: {body}")));
         }
     }
     Ok(micros)

@@ -19,7 +19,7 @@ const POLL_CONNECTIONS: usize = 32;
 const POLL_RATE: f64 = 500.0;
 const ATTACK_CONNECTIONS: usize = 256;
 const ATTACK_RATE: f64 = 1_000.0;
-/// Where bad logins come from.
+/// Origin of bad logins.
 const ORIGINS: [Origin; 2] = [Origin::OneAddress, Origin::ManyAddresses];
 /// The times of polls with the flood divided by those without.
 const RATIO: f64 = 2.0;
@@ -85,7 +85,7 @@ fn add_rows(
     }
     let secs = length.as_secs_f64();
     for (what, count) in [
-        ("bad logins answered", attack.count()),
+        ("responses to bad logins", attack.count()),
         ("of them checked (401)", attack.checked),
         ("of them turned away (429)", attack.turned_away),
     ] {
@@ -93,7 +93,7 @@ fn add_rows(
     }
 }
 
-/// Where bad logins come from.
+/// Origin of bad logins.
 #[derive(Debug, Clone, Copy)]
 enum Origin {
     /// All from the same address, which is stopped soon.
@@ -156,7 +156,7 @@ async fn flood(
     while let Some(ended) = attackers.join_next().await {
         let ended = ended.map_err(|error| Failure::new(ExitStatus::Failure, error.to_string()))?;
         let one = ended.map_err(|error| {
-            Failure::new(ExitStatus::Failure, format!("a bad login was not answered: {error}"))
+            Failure::new(ExitStatus::Failure, format!("no response to a bad login: {error}"))
         })?;
         responses.checked += one.checked;
         responses.turned_away += one.turned_away;
@@ -189,7 +189,7 @@ async fn attack(
             UNAUTHORIZED => responses.checked += 1,
             TOO_MANY => responses.turned_away += 1,
             other => {
-                return Err(std::io::Error::other(format!("a bad login was answered with {other}")));
+                return Err(std::io::Error::other(format!("the response to a bad login has status {other}")));
             }
         }
     }

@@ -95,7 +95,7 @@ async fn measure_starts(
     }
     let (responses, ready): (Vec<f64>, Vec<f64>) = usual.into_iter().unzip();
     for (situation, times) in
-        [("a database that it knows", responses), ("a migrated database, at its very first start", first)]
+        [("a migrated database", responses), ("a migrated database, at its very first start", first)]
     {
         report.push(
             Row::new(format!("hub: start to first 200 on {situation}"), median(times), "ms")
@@ -106,7 +106,7 @@ async fn measure_starts(
     report.push(Row::new("hub: the same on an empty database, which it migrates", median(empty), "ms"));
     report.push(Row::new("hub: start to ready (agbot has read everything)", median(ready), "ms"));
     report.note(format!(
-        "Times are the median of {starts} starts, from the start of the process to the answer of {VERSION}; PostgreSQL is up."
+        "Times are the median of {starts} starts, from the start of the process to the response of {VERSION}; PostgreSQL is up."
     ));
     Ok((hub.hub, hub.address))
 }
@@ -170,7 +170,7 @@ async fn first_200(
         process.check_running()?;
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    Err(Failure::new(ExitStatus::Failure, format!("the hub does not answer:\n{}", process.log())))
+    Err(Failure::new(ExitStatus::Failure, format!("the hub does not respond:\n{}", process.log())))
 }
 
 /// The copy of the service that the agent runs.
@@ -187,7 +187,7 @@ impl Service {
         if self.responds() {
             Ok(())
         } else {
-            Err(Failure::new(ExitStatus::Failure, "the service does not answer"))
+            Err(Failure::new(ExitStatus::Failure, "the service does not respond"))
         }
     }
 }

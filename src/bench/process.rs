@@ -80,7 +80,7 @@ impl Process {
             }
             tokio::time::sleep(POLL_INTERVAL).await;
         }
-        Err(self.failure("does not tell its address"))
+        Err(self.failure("does not print its address"))
     }
 
     /// An error when it has ended although it should not.

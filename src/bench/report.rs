@@ -13,7 +13,7 @@ pub struct Options {
     /// Take only a few seconds with a smaller fleet: proves that everything still runs, and judges only what holds at any size
     #[arg(long)]
     pub short: bool,
-    /// How to print the numbers
+    /// Format of the numbers
     #[arg(long, value_enum, default_value_t = Output::Table)]
     pub output: Output,
 }

@@ -1,4 +1,4 @@
-//! Which SQL statements ran: the server itself writes down each one, so that none can be missed.
+//! Executed SQL statements: the server itself logs each one, so that none can be missed.
 //!
 //! Every statement of the store begins with a comment that names it.
 

@@ -32,7 +32,7 @@ enum AgbotCommand {
     /// Agreements of the organization's nodes
     #[command(subcommand)]
     Agreement(AgreementCommand),
-    /// Shows for each node and deployment policy what runs, or what it waits for
+    /// Shows for each node and deployment policy the running instance, or the reason why there is none
     Reasons {
         /// Only this node
         #[arg(long = "node", value_name = "NODE")]
@@ -50,13 +50,13 @@ enum AgbotCommand {
     },
     /// Shows the events of the agbot, newest first
     Events {
-        /// Only those of this HA group
+        /// Only events of this HA group
         #[arg(long, value_name = "GROUP")]
         group: Option<String>,
-        /// Only those of this node
+        /// Only events of this node
         #[arg(long = "node", value_name = "NODE")]
         node: Option<String>,
-        /// Only those of this deployment policy
+        /// Only events of this deployment policy
         #[arg(long = "policy", value_name = "POLICY")]
         policy: Option<String>,
         /// Maximum number of events, up to 500
@@ -73,22 +73,22 @@ enum AgbotCommand {
 enum AgreementCommand {
     /// Shows agreements
     List {
-        /// Only those of this node
+        /// Only agreements of this node
         #[arg(long = "node", value_name = "NODE")]
         node: Option<String>,
-        /// Show those that ended
+        /// Show agreements that ended
         #[arg(short = 'r', long = "archivedAgreements", visible_alias = "archived")]
         archived: bool,
-        /// Show the agbot's records as they are
+        /// Show the agbot's raw records
         #[arg(short = 'l', long)]
         long: bool,
         #[command(flatten)]
         watch: Watch,
     },
-    /// Confirms that the instance of an ended agreement does not run any more
+    /// Confirms that the instance of an ended agreement no longer runs
     ///
     /// Where one instance is wanted in an HA group, the next one starts only when the node of the last one confirmed that it
-    /// stopped. Use this only after you made sure of it yourself: otherwise two instances may run.
+    /// stopped. Use this only after you have made sure of it: otherwise two instances may run.
     Confirmstop {
         /// Id of the agreement
         agreement: String,
@@ -98,7 +98,7 @@ enum AgreementCommand {
 /// Runs a command for the hub's agbot.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(arguments: AgbotArguments, context: &Context) -> Outcome {
     let exchange = context.exchange(&arguments.user, None)?;
     match arguments.command {
@@ -210,7 +210,7 @@ pub async fn reason_for(
         Vec::new()
     } else {
         match agbot.client.reasons(&policy_org).await {
-            // Not everybody who may read the node may read what the other organization has.
+            // A caller who may read the node may be unable to read the other organization.
             Err(error) if error.is_not_found() || error.status() == Some(403) => Vec::new(),
             found => {
                 let found =

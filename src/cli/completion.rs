@@ -78,7 +78,7 @@ pub struct Candidates {
     user: UserOptions,
 }
 
-/// Finds what can stand at the cursor; `words` begin with the program and end with the word at the cursor.
+/// Finds the completions at the cursor; `words` begin with the program and end with the word at the cursor.
 pub fn candidates(mut command: Command, words: &[String]) -> Candidates {
     command.build();
     let Some((prefix, before)) = words.split_last().filter(|(_, before)| !before.is_empty()) else {
@@ -207,7 +207,7 @@ async fn names_of(noun: &str, prefix: &str, exchange: &Exchange) -> Outcome<Vec<
     Ok(kind.read(exchange, None).await?.into_iter().map(|(name, _)| name).collect())
 }
 
-/// Prints what can stand at the cursor, one word per line.
+/// Prints the completions at the cursor, one word per line.
 ///
 /// # Errors
 /// With status 4 when nothing can be written.

@@ -6,7 +6,7 @@ use evenkeel_domain::text::printable;
 
 use crate::exit::{CliError, Outcome};
 
-/// Asks on standard error and reads the answer from standard input; true when it is yes. With `is_forced`
+/// Asks on standard error and reads the reply from standard input; true when it is yes. With `is_forced`
 /// there is no question.
 ///
 /// # Errors
@@ -18,7 +18,7 @@ pub fn confirm(question: &str, is_forced: bool) -> Outcome<bool> {
 /// The same for commands in which another option forces.
 ///
 /// # Errors
-/// As [`confirm`].
+/// See [`confirm`].
 pub fn confirm_by(option: &str, question: &str, is_forced: bool) -> Outcome<bool> {
     if is_forced {
         return Ok(true);
@@ -40,7 +40,7 @@ fn confirm_with(
             let _ = writeln!(output);
             Err(CliError::input(
                 "nothing was changed",
-                "nobody answered the question",
+                "there was no reply to the question",
                 format!("give {option} to do it without asking"),
             ))
         }

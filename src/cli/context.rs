@@ -28,7 +28,7 @@ const TIMES: [&str; 2] = ["evaluatedAt", "heartbeatAgeSeconds"];
 pub struct Context {
     /// Environment and configuration files.
     pub settings: Settings,
-    /// Where output goes.
+    /// Destination of the output.
     pub screen: Screen,
     /// True if calls are reported on standard error.
     pub is_verbose: bool,
@@ -50,10 +50,10 @@ pub struct UserOptions {
     pub user_pw: Option<String>,
 }
 
-/// Shows an answer again and again.
+/// Shows a result again whenever it changes.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Watch {
-    /// Refresh every so many seconds [default: 2] until interrupted; when piped, write only what is new
+    /// Refresh interval in seconds [default: 2] until interrupted; when piped, write only changes
     #[arg(long = "watch", value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2")]
     pub seconds: Option<u64>,
 }
@@ -82,7 +82,7 @@ impl Context {
     /// The exchange at a known address.
     ///
     /// # Errors
-    /// As [`Context::exchange`].
+    /// See [`Context::exchange`].
     pub fn exchange_at(&self, url: String, user: &UserOptions, node_auth: Option<&str>) -> Outcome<Exchange> {
         let org = self.org(user)?;
         let caller = self.caller(user, node_auth, &org)?;
@@ -90,7 +90,7 @@ impl Context {
         Ok(Exchange { server, org, caller })
     }
 
-    /// The exchange without credentials, for what everybody may read.
+    /// The exchange without credentials, for reads that need none.
     ///
     /// # Errors
     /// With status 1 when the address is missing or wrong.
@@ -166,7 +166,7 @@ impl Context {
     /// The credentials of a user, from the option or the settings.
     ///
     /// # Errors
-    /// As [`Context::node_credentials`].
+    /// See [`Context::node_credentials`].
     pub fn user_credentials(&self, user: &UserOptions, org: &str) -> Outcome<Option<Credentials>> {
         let text = match &user.user_pw {
             Some(text) => Some(text.clone()),
@@ -217,7 +217,7 @@ impl Context {
         let transport = transport.observed_by(Arc::new(trace));
         if caller.is_some() && is_plain_off_loopback(&url) && !PLAIN_WARNED.swap(true, Ordering::Relaxed) {
             note(format!(
-                "warning: {url} is called without TLS, so others on the way can read the credentials; use https"
+                "warning: {url} is called without TLS, so others on the network can read the credentials; use https"
             ));
         }
         let client = match caller {

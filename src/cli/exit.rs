@@ -30,9 +30,9 @@ pub enum Exit {
     Http = 5,
     /// Something else failed.
     General = 7,
-    /// The thing does not exist.
+    /// The object does not exist.
     NotFound = 8,
-    /// A signature does not belong to the text.
+    /// A signature does not match the text.
     SignatureInvalid = 9,
     /// A program that the command started failed.
     Program = 10,
@@ -60,7 +60,7 @@ impl Exit {
         (Exit::SignatureInvalid, "a signature does not match the text"),
         (Exit::Program, "a program that the command started failed"),
         (Exit::WaitFailed, "with `--wait`: it failed or was rolled back"),
-        (Exit::WaitHeld, "with `--wait`: it does not continue until somebody acts"),
+        (Exit::WaitHeld, "with `--wait`: it does not continue until a user acts"),
         (Exit::WaitTimeout, "with `--wait`: the time ended first"),
         (Exit::Internal, "a step in the middle failed, and what was done before it was undone"),
     ];
@@ -105,7 +105,7 @@ impl CliError {
         Self::new(Exit::Input, what, why, advice)
     }
 
-    /// A thing that does not exist.
+    /// An object that does not exist.
     pub fn not_found(kind: &str, name: &str, list_with: &str) -> Self {
         Self::new(
             Exit::NotFound,
@@ -134,9 +134,9 @@ impl CliError {
         let is_agent = source == AGENT_URL;
         let why = match error {
             ClientError::Transport { reason, .. } if is_agent => {
-                format!("no agent answers at {server}: {reason}")
+                format!("no agent responds at {server}: {reason}")
             }
-            ClientError::Transport { reason, .. } => format!("no hub answers at {server}: {reason}"),
+            ClientError::Transport { reason, .. } => format!("no hub responds at {server}: {reason}"),
             other if is_agent => other.to_string().replace("the hub", "the agent"),
             other => other.to_string(),
         };
@@ -155,16 +155,16 @@ impl CliError {
                 "scale the policy to 0 (hzn exchange deployment orchestration scale) and wait until nothing of it runs, or remove it; then write it again"
                     .to_owned()
             }
-            Some(409) => "change or remove what the reason names, or leave it as it is".to_owned(),
+            Some(409) => "change or remove the object that the reason names, or leave it as it is".to_owned(),
             Some(400) => match other_scheme(server, error) {
-                Some(url) => format!("the port speaks the other protocol: set {source} to {url}"),
-                None => "correct the input as the reason says".to_owned(),
+                Some(url) => format!("the port uses the other protocol: set {source} to {url}"),
+                None => "correct the input according to the reason".to_owned(),
             },
             Some(503) if is_full_disk(error) => {
                 "free space on the disk of the hub's database, then try again".to_owned()
             }
             Some(429 | 502 | 503 | 504) => "try again later".to_owned(),
-            Some(_) => format!("look into the log of {server}"),
+            Some(_) => format!("see the log of {server}"),
         };
         Self { is_retryable: error.is_retryable(), ..Self::new(Exit::Http, what, why, advice) }
     }
@@ -199,7 +199,7 @@ fn other_scheme(server: &str, error: &ClientError) -> Option<String> {
 /// Returns the advice for a request without a response.
 fn of_transport(server: &str, source: &str, error: &ClientError) -> String {
     if let Some(url) = other_scheme(server, error) {
-        return format!("the port speaks the other protocol: set {source} to {url}");
+        return format!("the port uses the other protocol: set {source} to {url}");
     }
     if let Some(advice) = of_certificate(server, source, error) {
         return advice;
@@ -286,10 +286,13 @@ mod tests {
     fn missing_agent_is_not_a_missing_hub() {
         let error = ClientError::Transport { retryable: true, reason: "connection refused".into() };
         let agent = CliError::call("asking", &error, "http://localhost:8510", AGENT_URL);
-        assert!(agent.why.starts_with("no agent answers at http://localhost:8510"), "{agent}");
+        assert!(agent.why.starts_with("no agent responds at http://localhost:8510"), "{agent}");
         assert!(agent.advice.contains("start the agent"), "{agent}");
         let hub = CliError::call("asking", &error, "http://h/v1", "HZN_EXCHANGE_URL");
-        assert!(hub.why.starts_with("no hub answers at") && hub.advice.contains("HZN_EXCHANGE_URL"), "{hub}");
+        assert!(
+            hub.why.starts_with("no hub responds at") && hub.advice.contains("HZN_EXCHANGE_URL"),
+            "{hub}"
+        );
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub fn read_text(path: &Path) -> Outcome<String> {
     }
     match String::from_utf8(bytes) {
         Ok(text) => Ok(text),
-        Err(_) => refuse("it is no text in UTF-8".to_owned(), "save it as UTF-8"),
+        Err(_) => refuse("it is not UTF-8 text".to_owned(), "save it as UTF-8"),
     }
 }
 
@@ -60,7 +60,7 @@ pub fn shown(path: &Path) -> String {
     if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
 
-/// Where a document comes from, for messages.
+/// Source of a document, for messages.
 #[derive(Debug)]
 struct Source<'a> {
     /// The name of the file, or of the part of one.
@@ -90,7 +90,7 @@ pub struct Shaped {
 /// The same with what was left out.
 ///
 /// # Errors
-/// As [`read_shape`].
+/// See [`read_shape`].
 pub fn read_shaped<T: DeserializeOwned + Serialize>(path: &Path, context: &Context) -> Outcome<Shaped> {
     let (documents, text) = read_file(path, context)?;
     let document = only(path, documents)?;
@@ -100,7 +100,7 @@ pub fn read_shaped<T: DeserializeOwned + Serialize>(path: &Path, context: &Conte
 /// The same as a typed value.
 ///
 /// # Errors
-/// As [`read_shape`].
+/// See [`read_shape`].
 pub fn read_typed<T: DeserializeOwned + Serialize, V: DeserializeOwned>(
     path: &Path,
     context: &Context,
@@ -109,10 +109,10 @@ pub fn read_typed<T: DeserializeOwned + Serialize, V: DeserializeOwned>(
     from_value(&document).map_err(|error| not_json(&shown(path), &error.reason()))
 }
 
-/// Gives a part of a document its shape; `name` names it in messages.
+/// Reads a part of a document into its type; `name` names it in messages.
 ///
 /// # Errors
-/// As [`read_shape`].
+/// See [`read_shape`].
 pub fn shaped<T: DeserializeOwned + Serialize>(
     name: &str,
     part: &Value,
@@ -124,7 +124,7 @@ pub fn shaped<T: DeserializeOwned + Serialize>(
 /// Reads one document of any shape.
 ///
 /// # Errors
-/// As [`read_shape`].
+/// See [`read_shape`].
 pub fn read_json(path: &Path, context: &Context) -> Outcome<Value> {
     only(path, read_documents(path, context)?)
 }
@@ -132,7 +132,7 @@ pub fn read_json(path: &Path, context: &Context) -> Outcome<Value> {
 /// Reads a JSON document, or any number of YAML documents, of any shape.
 ///
 /// # Errors
-/// As [`read_shape`].
+/// See [`read_shape`].
 pub fn read_documents(path: &Path, context: &Context) -> Outcome<Vec<Value>> {
     read_file(path, context).map(|(documents, _)| documents)
 }

@@ -30,7 +30,7 @@ pub enum KeyCommand {
         #[arg(short = 'l', long = "length", default_value_t = 4096, value_name = "BITS")]
         length: usize,
         /// Directory for the files [default: ~/.hzn/keys]
-        #[arg(short = 'd', long = "output-dir", visible_alias = "outputDir", value_name = "FOLDER")]
+        #[arg(short = 'd', long = "output-dir", visible_alias = "outputDir", value_name = "DIRECTORY")]
         output_dir: Option<PathBuf>,
         /// Private key to write [default: service.private.key in the directory]
         #[arg(short = 'k', long = "private-key-file", value_name = "FILE")]
@@ -56,7 +56,7 @@ pub enum KeyCommand {
         #[arg(short = 'a', long = "all")]
         all: bool,
     },
-    /// Makes the agent on this machine trust a key
+    /// Imports a key that the agent on this machine trusts
     Import {
         /// Public key
         #[arg(short = 'k', long = "public-key-file", value_name = "FILE")]
@@ -75,8 +75,8 @@ pub struct SigningKeys {
     /// Private key that signs [default: HZN_PRIVATE_KEY_FILE, else ~/.hzn/keys/service.private.key]
     #[arg(short = 'k', long = "private-key-file", value_name = "FILE")]
     private_key: Option<PathBuf>,
-    /// Public key that is stored with what is signed, under its file name [default: HZN_PUBLIC_KEY_FILE, else
-    /// ~/.hzn/keys/service.public.pem, else made of the private key]
+    /// Public key that is stored with the signed object, under its file name [default: HZN_PUBLIC_KEY_FILE, else
+    /// ~/.hzn/keys/service.public.pem, else derived from the private key]
     #[arg(short = 'K', long = "public-key-file", value_name = "FILE")]
     public_key: Option<PathBuf>,
 }
@@ -88,7 +88,7 @@ impl SigningKeys {
     }
 }
 
-/// Where the keys for signing are.
+/// Location of the signing keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyPaths {
     /// Private key.
@@ -101,7 +101,7 @@ pub struct KeyPaths {
 }
 
 impl KeyPaths {
-    /// Options win over the environment, the environment over the user's folder.
+    /// Options win over the environment, the environment over the user's directory.
     pub fn choose(private: Option<&Path>, public: Option<&Path>, settings: &Settings) -> Self {
         let named = |given: Option<&Path>, variable: &str| {
             given.map(Path::to_owned).or_else(|| settings.find(variable).map(PathBuf::from))
@@ -158,7 +158,7 @@ impl KeyPaths {
             let public = private.public_key().map_err(|error| {
                 CliError::new(
                     Exit::File,
-                    "the public key cannot be made",
+                    "the public key cannot be created",
                     error.to_string(),
                     "name it with -K",
                 )
@@ -201,7 +201,7 @@ pub fn now_secs() -> u64 {
 /// Runs a command for keys.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: KeyCommand, context: &Context) -> Outcome {
     match command {
         KeyCommand::Create {
@@ -229,7 +229,7 @@ pub async fn run(command: KeyCommand, context: &Context) -> Outcome {
             if !agent.call(&format!("removing key {name}"), removed).await? {
                 return Err(CliError::not_found("key", &name, "hzn key list"));
             }
-            agent.report_done(&format!("the agent does not trust {name} any more"));
+            agent.report_done(&format!("the agent no longer trusts {name}"));
             Ok(())
         }
     }
@@ -249,11 +249,11 @@ fn create(context: &Context, bits: usize, private: &Path, public: &Path, is_forc
     }
     if bits < 2048 {
         let why = format!("{bits} bits do not protect anything");
-        return Err(CliError::input("no key was made", why, "use 2048 bits or more"));
+        return Err(CliError::input("no key was created", why, "use 2048 bits or more"));
     }
     note(format!("making an RSA key of {bits} bits; this can take a while"));
     let refuse = |error: evenkeel_wire::agreement::keys::KeyError| {
-        CliError::input("no key was made", error.to_string(), "choose another length")
+        CliError::input("no key was created", error.to_string(), "choose another length")
     };
     let key = PrivateKey::generate(&mut rand::rng(), bits).map_err(refuse)?;
     // A pair is replaced when both are written.

@@ -68,7 +68,7 @@ struct Hzn {
     /// Change nothing; print what would be written
     #[arg(long, global = true)]
     dry_run: bool,
-    /// Refuse files with unknown members or with variables that are not set, instead of a warning
+    /// Reject files with unknown members or with variables that are not set, instead of warning
     #[arg(long, global = true)]
     strict: bool,
     #[command(subcommand)]
@@ -83,11 +83,11 @@ enum Command {
     Agbot(agbot::AgbotArguments),
     /// Rollouts of deployment policies through HA groups
     Rollout(rollout::RolloutArguments),
-    /// Shows what a write of a deployment policy would create, replace, move and stop, without acting
+    /// Shows the instances that a write of a deployment policy would create, replace, move and stop, without changing anything
     Plan(plan::PlanArguments),
-    /// Shows live what runs of every deployment policy
+    /// Shows the instances of all deployment policies live
     Mon(mon::MonArguments),
-    /// Makes services, HA groups and policies match files, and shows what changed
+    /// Makes services, HA groups and policies match files, and shows the changes
     Apply(apply::ApplyArguments),
     /// Checks whether nodes, or all members of an HA group, would get a service
     Deploycheck(Box<check::CheckArguments>),
@@ -140,7 +140,7 @@ enum Command {
     /// Prints the reference of all commands
     #[command(hide = true)]
     Reference,
-    /// Prints what can stand at the cursor of a shell
+    /// Prints the completions at the cursor of a shell
     #[command(hide = true, name = completion::COMPLETE)]
     Complete {
         /// The words up to the cursor
@@ -177,7 +177,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
             Exit::Internal,
             "the command could not be started",
             error.to_string(),
-            "look at the limits of this account for open files and threads",
+            "check the limits of this account for open files and threads",
         )),
     };
     match outcome {
@@ -206,7 +206,7 @@ pub fn candidates(command: clap::Command, words: &[String]) -> Vec<String> {
     completion::candidates(command, words).words
 }
 
-/// The hidden command by which a shell asks what can stand at its cursor.
+/// The hidden command by which a shell requests completions.
 pub const COMPLETE: &str = completion::COMPLETE;
 
 /// The reference of all commands, as `docs/reference/cli.md` holds it.

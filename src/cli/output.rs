@@ -211,7 +211,7 @@ pub fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{ending}")
 }
 
-/// Where output goes.
+/// Destination of the output.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Screen {
     /// The form that was asked for.
@@ -242,7 +242,7 @@ impl Screen {
     /// Writes a result in place of the previous one.
     ///
     /// # Errors
-    /// As [`Screen::show`].
+    /// See [`Screen::show`].
     pub fn show_again(self, view: &View) -> Outcome {
         if std::io::stdout().is_terminal() {
             write_all("\u{1b}[H\u{1b}[2J")?;
@@ -269,7 +269,7 @@ pub fn warn(text: impl AsRef<str>) {
 /// Writes JSON on a line of its own.
 ///
 /// # Errors
-/// As [`Screen::show`].
+/// See [`Screen::show`].
 pub fn show_json_line(json: &Value) -> Outcome {
     write_all(&format!("{}\n", escaped_json(&json.to_string())))
 }
@@ -277,7 +277,7 @@ pub fn show_json_line(json: &Value) -> Outcome {
 /// Writes what a service has written: as it is, but to a terminal without what that obeys.
 ///
 /// # Errors
-/// As [`Screen::show`].
+/// See [`Screen::show`].
 pub fn show_foreign(text: &str) -> Outcome {
     if !std::io::stdout().is_terminal() {
         return write_all(text);
@@ -290,7 +290,7 @@ pub fn show_foreign(text: &str) -> Outcome {
 /// Writes a text that has one form only.
 ///
 /// # Errors
-/// As [`Screen::show`].
+/// See [`Screen::show`].
 pub fn show_text(text: &str) -> Outcome {
     write_all(text)
 }
@@ -302,13 +302,13 @@ fn terminal_width() -> Option<u16> {
 
 fn write_all(text: &str) -> Outcome {
     let mut out = anstream::stdout().lock();
-    // The last line of defense: what is written here may come from anybody who may name something.
+    // The last line of defense: the text may contain names that any user has chosen.
     match out.write_all(neutralized(text).as_bytes()).and_then(|()| out.flush()) {
         // The reader is gone, and a command that follows something would never end.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
         Err(error) => Err(CliError::new(
             Exit::File,
-            "the answer could not be written",
+            "the output could not be written",
             error.to_string(),
             "check where standard output goes",
         )),

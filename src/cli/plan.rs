@@ -22,7 +22,7 @@ pub struct PlanArguments {
     /// Deployment policy, as [ORG/]POLICY; not needed if the file names it, or has its name as label
     #[arg(required_unless_present = "file")]
     policy: Option<String>,
-    /// JSON or YAML file with the policy as it would be written, - for standard input [default: the policy as it is]
+    /// JSON or YAML file with the policy to be written, - for standard input [default: the stored policy]
     #[arg(short = 'f', long = "json-file", value_name = "FILE")]
     file: Option<PathBuf>,
     /// The file holds the attributes to change, as for hzn exchange deployment updatepolicy; others stay
@@ -80,7 +80,7 @@ impl CheckToken {
     /// Fails when the plan of a write has another token; `command` shows that plan.
     ///
     /// # Errors
-    /// With status 1 when it has, 5 when the agbot cannot tell.
+    /// With status 1 when it has, 5 when the agbot does not know.
     pub async fn check(
         &self,
         context: &Context,
@@ -97,10 +97,10 @@ impl CheckToken {
         Err(CliError::input(
             format!("deployment policy {} was not written", found.policy),
             format!(
-                "the document, or what it would act on, has changed since the plan: its token is {} now",
+                "the document, or the state that it would act on, has changed since the plan: its token is {} now",
                 found.token
             ),
-            format!("look at the new plan with: {command}"),
+            format!("see the new plan with: {command}"),
         ))
     }
 }
@@ -251,7 +251,7 @@ mod tests {
                     {"action": "replace", "slot": 1, "from": "n1", "to": "n1", "reason": "another version is wanted"},
                     {"action": "move", "slot": 2, "from": "n2", "to": "other/n4", "reason": "its node is being drained"},
                     {"action": "create", "slot": 3, "to": "?", "reason": "more instances are wanted"},
-                    {"action": "stop", "slot": "n5", "from": "n5", "reason": "the instance is not wanted any more"},
+                    {"action": "stop", "slot": "n5", "from": "n5", "reason": "the instance is no longer wanted"},
                 ],
             }],
         }))
@@ -261,7 +261,7 @@ deployment policy plant/watch
   ~ replace slot 1 on n1: another version is wanted
   > move slot 2 from n2 to other/n4: its node is being drained
   + create slot 3 on ?: more instances are wanted
-  - stop slot n5 on n5: the instance is not wanted any more
+  - stop slot n5 on n5: the instance is no longer wanted
   ! slot 4 waits: no node is left
 plan: 1 to create, 1 to replace, 1 to move, 0 to restart, 1 to stop
 token: 0a1b

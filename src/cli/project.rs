@@ -66,14 +66,14 @@ pub fn read(file: &Path) -> Outcome<Pairs> {
 pub fn parsed(text: &str) -> Result<Pairs, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let document: Value = serde_json::from_str(&without_comments(text)).map_err(|error| error.to_string())?;
-    let Value::Object(members) = document else { return Err("it is no object".to_owned()) };
+    let Value::Object(members) = document else { return Err("it is not an object".to_owned()) };
     let (mut pairs, mut variables) = (Pairs::new(), Pairs::new());
     for (name, value) in members {
         match value {
             Value::Object(inner) if name.eq_ignore_ascii_case(VARIABLES) => {
                 for (inner_name, value) in inner {
                     let text =
-                        scalar(&value).ok_or_else(|| format!("{VARIABLES}.{inner_name} is no text"))?;
+                        scalar(&value).ok_or_else(|| format!("{VARIABLES}.{inner_name} is not text"))?;
                     variables.push((inner_name, text));
                 }
             }

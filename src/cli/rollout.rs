@@ -52,23 +52,23 @@ enum RolloutCommand {
         #[command(flatten)]
         wait: Wait,
     },
-    /// Lets the current member finish and stops no other one
+    /// Pauses a rollout: the current member finishes, and no other one is stopped
     Pause(Chosen),
     /// Resumes a rollout that is paused
     Resume(Chosen),
     /// Pauses a rollout that is not meant to continue
     Abort(Chosen),
-    /// Returns the changed members to the version they had
+    /// Rolls the changed members back to their previous version
     #[command(visible_alias = "rollback")]
     Undo(Chosen),
-    /// Tries a failed version again
+    /// Retries a failed version
     ///
     /// A version that failed is not tried again by itself, not even when the policy is written again with the same
     /// version; a policy that names another version starts a new rollout without this command.
     Retry(Chosen),
 }
 
-/// Which rollouts are meant.
+/// Selection of rollouts.
 #[derive(Debug, Args)]
 struct Chosen {
     /// Deployment policy
@@ -83,7 +83,7 @@ struct Chosen {
 /// Runs a command for rollouts.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(arguments: RolloutArguments, context: &Context) -> Outcome {
     let exchange = context.exchange(&arguments.user, None)?;
     match arguments.command {
@@ -235,7 +235,7 @@ async fn act(
         ));
     };
     for refused in &found.refused {
-        note(format!("left as it is: {refused}"));
+        note(format!("not changed: {refused}"));
     }
     if chosen.wait.limit.is_none() {
         return context.screen.show(&view([found.rollouts, found.workloads].concat()));

@@ -56,7 +56,7 @@ pub const KNOWN: [(&str, &str); 10] = [
 
 const AGENT_DEFAULT: &str = "http://localhost:8510";
 
-/// Where settings are looked for.
+/// Sources of settings.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     environment: BTreeMap<String, String>,
@@ -79,7 +79,7 @@ impl Settings {
         Self { project, ..Self::read(environment, Path::new("/etc"), home.as_deref()) }
     }
 
-    /// Settings of an environment and of the files below `etc` and in the user's folder.
+    /// Settings of an environment and of the files below `etc` and in the user's directory.
     pub fn read(environment: BTreeMap<String, String>, etc: &Path, user_file: Option<&Path>) -> Self {
         let text = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
         let files = vec![
@@ -140,7 +140,7 @@ impl Settings {
         self.find(AGENT_URL).unwrap_or(AGENT_DEFAULT).trim_end_matches('/').to_owned()
     }
 
-    /// The folder of the user's signing keys.
+    /// The directory of the user's signing keys.
     pub fn key_directory(&self) -> PathBuf {
         Path::new(self.variable("HOME").unwrap_or(".")).join(".hzn/keys")
     }

@@ -99,7 +99,7 @@ const FORMS: &[(&str, &str)] = &[
     ("util verify", "vf"),
 ];
 
-/// Makes the commands known under their short forms too.
+/// Adds the short forms of the commands.
 pub fn add(command: Command) -> Command {
     FORMS.iter().fold(command, |command, (path, form)| {
         let words: Vec<&str> = path.split(' ').collect();

@@ -42,7 +42,7 @@ pub enum UtilCommand {
 /// Runs a command for signatures.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub fn run(command: UtilCommand, context: &Context) -> Outcome {
     let read = || read_text(Path::new("-"));
     match command {
@@ -65,7 +65,7 @@ pub fn run(command: UtilCommand, context: &Context) -> Outcome {
 fn verify(text: &str, signature: &str, pem: &str) -> Outcome {
     let why = match signature::verify_with_key(text, signature, pem, now_secs()) {
         Ok(true) => return Ok(()),
-        Ok(false) => "it was made of another text or with another key".to_owned(),
+        Ok(false) => "it was created for another text or with another key".to_owned(),
         Err(error) => error.to_string(),
     };
     Err(CliError::new(

@@ -10,7 +10,7 @@ use crate::context::{Context, Exchange};
 use crate::exit::Outcome;
 use crate::output::note;
 
-/// Answers the question whether everything is to stop, where `-f` names a file.
+/// Asks whether everything is to stop, where `-f` names a file.
 #[derive(Debug, Args)]
 pub struct ForceOfFile {
     /// Do not ask when the write stops all instances
@@ -18,7 +18,7 @@ pub struct ForceOfFile {
     force: bool,
 }
 
-/// Answers the question whether everything is to stop.
+/// Asks whether everything is to stop.
 #[derive(Debug, Args)]
 pub struct Force {
     /// Do not ask when the write stops all instances

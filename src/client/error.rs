@@ -6,11 +6,11 @@ use http::StatusCode;
 /// The reason why a call did not give the expected response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
-    /// The call could not be made: bad address, bad certificate file.
-    #[error("the call cannot be made: {0}")]
+    /// The request could not be sent: bad address, bad certificate file.
+    #[error("the request cannot be sent: {0}")]
     Request(String),
     /// No response was received.
-    #[error("no answer from the hub: {reason}")]
+    #[error("no response from the hub: {reason}")]
     Transport {
         /// True if the same call may succeed later.
         retryable: bool,
@@ -18,7 +18,7 @@ pub enum ClientError {
         reason: String,
     },
     /// The response has an unexpected status.
-    #[error("the hub answered {status}{}", detail(.code, .msg))]
+    #[error("the hub responded with {status}{}", detail(.code, .msg))]
     Status {
         /// HTTP status.
         status: u16,
@@ -30,7 +30,7 @@ pub enum ClientError {
         retry_after: Option<u64>,
     },
     /// The response does not have the expected shape.
-    #[error("the hub's answer cannot be read: {0}")]
+    #[error("the hub's response cannot be read: {0}")]
     Decode(String),
 }
 

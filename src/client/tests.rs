@@ -90,7 +90,7 @@ async fn calls_work_over_a_socket() {
 async fn refused_credentials_are_a_status_of_their_own() {
     let error = Client::anonymous(Transport::router(hub()), "/v1").node(&node("n")).await.unwrap_err();
     assert!(error.is_unauthorized() && !error.is_retryable());
-    assert_eq!(error.to_string(), "the hub answered 401: invalid-credentials, x");
+    assert_eq!(error.to_string(), "the hub responded with 401: invalid-credentials, x");
 }
 
 #[tokio::test]

@@ -101,7 +101,9 @@ impl Urls {
         let all: Vec<String> = all.map(|url| url.trim_end_matches('/').to_owned()).collect();
         let is_http = |url: &&String| url.starts_with("http://") || url.starts_with("https://");
         match all.iter().find(|url| !is_http(url)) {
-            Some(url) => Err(ClientError::Request(format!("\"{url}\" is no http:// or https:// address"))),
+            Some(url) => {
+                Err(ClientError::Request(format!("\"{url}\" is not an http:// or https:// address")))
+            }
             None => Ok(Self { all, current: AtomicUsize::new(0), warned_at: Mutex::default() }),
         }
     }
@@ -254,7 +256,9 @@ async fn send_http(
     while let Some(piece) = pieces.next().await {
         let piece = piece.map_err(broken)?;
         if body.len() + piece.len() > MAX_RESPONSE_BYTES {
-            return Err(ClientError::Decode("the answer is larger than any answer of the API".to_owned()));
+            return Err(ClientError::Decode(
+                "the response is larger than any response of the API".to_owned(),
+            ));
         }
         body.extend_from_slice(&piece);
     }

@@ -61,7 +61,7 @@ pub struct AgbotArguments {
     /// File with the agbot's token
     #[arg(long, env = "EVENKEEL_TOKEN_FILE")]
     token_file: PathBuf,
-    /// File with the messaging key; instances that share the work share it, made when missing
+    /// File with the messaging key; instances that share the work share it; created if missing
     #[arg(long, env = "EVENKEEL_KEY_FILE")]
     key_file: PathBuf,
     /// Serve every organization that comes to be
@@ -120,7 +120,7 @@ async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), 
     if is_plain_off_loopback(&settings.hub) {
         tracing::warn!(
             hub.url = settings.hub,
-            "the exchange is called without TLS, so others on the way can read the credentials of the agbot and of its callers; use https"
+            "the exchange is called without TLS, so others on the network can read the credentials of the agbot and of its callers; use https"
         );
     }
     let credentials = Credentials::new(&settings.org, &settings.id, token.expose());

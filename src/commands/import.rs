@@ -14,10 +14,10 @@ use super::settings::SourceSettings;
 pub struct ImportArguments {
     #[command(flatten)]
     source: SourceSettings,
-    /// Do everything, print what would be imported and what not, and roll it back.
+    /// Run the whole import, print which rows would be imported and which not, and roll it back.
     #[arg(long)]
     dry_run: bool,
-    /// Remove what the source no longer has from the organizations that it has.
+    /// Remove rows that no longer exist in the source from the organizations of the source.
     #[arg(long)]
     remove_absent: bool,
     #[command(flatten)]

@@ -21,9 +21,9 @@ settings! {
         body_secs: u64 = "body-secs", "EVENKEEL_BODY_SECS";
         /// Seconds after which a connection without a request is closed [default: 120].
         idle_secs: u64 = "idle-secs", "EVENKEEL_IDLE_SECS";
-        /// Seconds after which a connection without a request is closed that had no request with good credentials [default: 10].
+        /// Seconds after which a connection without a request is closed that had no request with valid credentials [default: 10].
         anonymous_idle_secs: u64 = "anonymous-idle-secs", "EVENKEEL_ANONYMOUS_IDLE_SECS";
-        /// Seconds a client may refuse to read its answer [default: 60].
+        /// Seconds for which a client may leave a response unread [default: 60].
         stall_secs: u64 = "stall-secs", "EVENKEEL_STALL_SECS";
         /// Largest line and headers of a request together, in bytes [default: 65536].
         max_header_bytes: usize = "max-header-bytes", "EVENKEEL_MAX_HEADER_BYTES";
@@ -87,7 +87,7 @@ settings! {
         failed_login_burst_per_address: u32 = "failed-login-burst-per-address", "EVENKEEL_FAILED_LOGIN_BURST_PER_ADDRESS";
         /// Different wrong logins a minute from one address as one caller; 0 for no limit [default: 30].
         failed_logins_per_caller: u32 = "failed-logins-per-caller", "EVENKEEL_FAILED_LOGINS_PER_CALLER";
-        /// Different wrong logins from one address as one caller that may come at once [default: 100].
+        /// Different wrong logins from one address as one caller that may arrive at once [default: 100].
         failed_login_burst_per_caller: u32 = "failed-login-burst-per-caller", "EVENKEEL_FAILED_LOGIN_BURST_PER_CALLER";
         /// Proxies whose X-Forwarded-For is believed: addresses and networks, separated by commas [default: none].
         trusted_proxies: String = "trusted-proxies", "EVENKEEL_TRUSTED_PROXIES";
@@ -155,7 +155,7 @@ pub fn used<T: FromStr<Err: std::fmt::Display>>(name: &str, text: &str) -> Resul
 }
 
 settings! {
-    /// How often callers of an exchange may ask, and how long its audit records are kept.
+    /// Request rates of the callers of an exchange, and the retention of its audit records.
     pub struct LimitOptions {
         /// Requests a second of one caller, ten times as many of an agbot; 0 for no limit [default: 500].
         requests_per_caller: u32 = "requests-per-caller", "EVENKEEL_REQUESTS_PER_CALLER";
@@ -165,7 +165,7 @@ settings! {
         audit_days: u32 = "audit-days", "EVENKEEL_AUDIT_DAYS";
         /// Largest message between a node and an agbot in bytes [default: 65536].
         max_message_bytes: usize = "max-message-bytes", "EVENKEEL_MAX_MESSAGE_BYTES";
-        /// Seconds after which a message is removed, whatever its sender asks for [default: 86400].
+        /// Seconds after which a message is removed, regardless of the lifetime that its sender requests [default: 86400].
         max_message_secs: u64 = "max-message-secs", "EVENKEEL_MAX_MESSAGE_SECS";
         /// Most messages in the mailbox of a node; half as many of one agbot [default: 1000].
         max_node_messages: u32 = "max-node-messages", "EVENKEEL_MAX_NODE_MESSAGES";

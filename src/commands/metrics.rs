@@ -169,7 +169,7 @@ fn observe_engine(metrics: &Metrics, snapshots: &Arc<Snapshots>) {
         counts.into_iter().map(|(labels, count)| (labels, number(count))).collect()
     });
     let newest = snapshots.clone();
-    let help = "Nodes that get no start of a service version that keeps failing on them";
+    let help = "Nodes on which a service version is blocked because it keeps failing there";
     metrics.gauge("orch_blocklist_entries", help, &[], move || number(newest.newest().blocklist_entries));
     let counters = |name, help, read: fn(&DecisionCounts) -> u64| {
         let snapshots = snapshots.clone();
@@ -180,13 +180,13 @@ fn observe_engine(metrics: &Metrics, snapshots: &Arc<Snapshots>) {
             )
         });
     };
-    let help = "Writes of a policy that its workload followed, each with a look at all slots";
+    let help = "Writes of a policy that its workload followed, each with an evaluation of all slots";
     counters("orch_full_reconcile_total", help, |counts| counts.followed);
     let help = "Decisions about single slots that started or stopped a task";
     counters("orch_task_event_total", help, |counts| counts.acted);
     observe_health(metrics, snapshots);
     let newest = snapshots.clone();
-    let help = "First looks at workload units that this agbot took over";
+    let help = "First evaluations of workload units that this agbot took over";
     metrics.counted("orch_initial_pass_total", help, &[], move || newest.newest().initial_passes as f64);
 }
 
@@ -202,7 +202,7 @@ fn observe_health(metrics: &Metrics, snapshots: &Arc<Snapshots>) {
         results.into_iter().map(|(result, count)| (vec![result.to_owned()], count as f64)).collect()
     });
     let newest = snapshots.clone();
-    let help = "Actions of recoveries that are over";
+    let help = "Actions of completed recoveries";
     metrics.counted_by("orch_recover_total", help, &["action", "result"], move || {
         let actions = newest.newest().health.actions.into_iter();
         actions.map(|((action, result), count)| (vec![action, result.to_owned()], count as f64)).collect()

@@ -42,13 +42,13 @@ enum Command {
     Agbot(agbot::AgbotArguments),
     /// Runs an edge agent, which keeps services running on this machine.
     Agent(evenkeel_agent_bin::AgentArguments),
-    /// Prints the version of the agent; an agent asks a program so before it lets it take over.
+    /// Prints the version of the agent; an agent runs this before it switches to a program.
     #[command(hide = true)]
     AgentVersion,
     /// The guardian of an agent, which kills tasks whose leases the agent does not renew.
     #[command(hide = true)]
     AgentGuardian(evenkeel_agent_bin::GuardianArguments),
-    /// Shows what a hub does on real processes: a rollout in an HA group, a lost node, a failover, a rollback.
+    /// Demonstrates a hub on real processes: a rollout in an HA group, a lost node, a failover, a rollback.
     Demo(evenkeel_demo::DemoArguments),
     /// The service of the demo.
     #[command(hide = true)]
@@ -58,16 +58,16 @@ enum Command {
     Hzn(hzn::HznArguments),
     /// Brings the database's schema to this version.
     Migrate(migrate::MigrateArguments),
-    /// Brings the database of a running reference exchange over; its clients go on with the credentials they have.
+    /// Imports the database of a running reference exchange; its clients keep their credentials.
     Import(import::ImportArguments),
     /// Prints the document of the exchange's API.
     Openapi,
-    /// Measures speed and memory, each beside a comparison in the same run.
+    /// Measures speed and memory, each with a comparison in the same run.
     Bench(evenkeel_bench::BenchArguments),
     /// The server that benchmarks compare with.
     #[command(hide = true)]
     BenchHello,
-    /// Drives the deciding part of the agbot through faulty schedules and looks for a broken promise.
+    /// Runs the planner of the agbot through schedules with faults and checks its invariants.
     Simulate(simulate::SimulateArguments),
 }
 
@@ -137,7 +137,7 @@ fn alone<T: clap::Args>(arguments: &[OsString]) -> Option<T> {
     T::from_arg_matches(&command.try_get_matches_from(&arguments[1..]).ok()?).ok()
 }
 
-/// Help and version are no failures.
+/// Help and version are not failures.
 fn refuse(error: &clap::Error) -> ExitCode {
     // Nothing can be done about a closed terminal.
     let _ = error.print();

@@ -82,7 +82,7 @@ impl ServerSetup {
         {
             tracing::warn!(
                 %address,
-                "listening without TLS beyond this machine, so others on the way can read credentials: set tls, or let only a proxy with \
+                "listening without TLS beyond this machine, so others on the network can read credentials: set tls, or let only a proxy with \
                  TLS reach this address"
             );
         }

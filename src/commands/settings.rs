@@ -139,7 +139,7 @@ impl PostgresChoice {
 settings! {
     /// The listen address of the exchange.
     pub struct ListenSettings {
-        /// Address of the API, HOST:PORT; port 0 takes a free one [default: 127.0.0.1:8080].
+        /// Address of the API, HOST:PORT; port 0 selects a free one [default: 127.0.0.1:8080].
         listen: String = "listen", "EVENKEEL_LISTEN";
     }
 }
@@ -169,7 +169,7 @@ impl AgbotListenSettings {
 settings! {
     /// Settings of the exchange.
     pub struct ExchangeOptions {
-        /// File that holds the password of root/root [default: root-password in the data directory, made at first start].
+        /// File that holds the password of root/root [default: root-password in the data directory, created at first start].
         root_password_file: PathBuf = "root-password-file", "EVENKEEL_ROOT_PASSWORD_FILE";
         /// Largest request body in bytes [default: 1048576].
         max_body_bytes: usize = "max-body-bytes", "EVENKEEL_MAX_BODY_BYTES";
@@ -203,15 +203,15 @@ settings! {
         upgrade_delay_secs: u64 = "upgrade-delay-secs", "EVENKEEL_UPGRADE_DELAY_SECS";
         /// Copies that must run on other members before one is stopped [default: 1].
         upgrade_min_running: NonZeroU32 = "upgrade-min-running", "EVENKEEL_UPGRADE_MIN_RUNNING";
-        /// What to do with policies and patterns that another agbot of the exchange is configured to serve as well: yield (leave
-        /// them to it) or ignore (serve them all the same) [default: yield in `up`, ignore in `agbot`].
+        /// Handling of policies and patterns that another agbot of the exchange is configured to serve as well: yield
+        /// (leave them to it) or ignore (serve them as well) [default: yield in `up`, ignore in `agbot`].
         other_agbots: OtherAgbotsRule = "other-agbots", "EVENKEEL_OTHER_AGBOTS";
-        /// Whether the health checks and workflow calls that the hub itself makes may reach loopback and link-local addresses and the
-        /// hub's own machine: true or false [default: false].
+        /// Permission for the health checks and workflow calls of the hub to reach loopback and link-local addresses and
+        /// the hub's own machine: true or false [default: false].
         checks_local: bool = "checks-local", "EVENKEEL_CHECKS_LOCAL";
         /// Private addresses that these checks and calls may reach: addresses and networks, separated by commas [default: none].
         checks_networks: String = "checks-networks", "EVENKEEL_CHECKS_NETWORKS";
-        /// File with certificate authorities, PEM, that these checks and calls trust beside those of the system.
+        /// File with certificate authorities, PEM, that these checks and calls trust in addition to those of the system.
         checks_ca_file: PathBuf = "checks-ca-file", "EVENKEEL_CHECKS_CA_FILE";
         /// Days after which finished rollouts are removed [default: 30].
         rollout_history_days: u32 = "rollout-history-days", "EVENKEEL_ROLLOUT_HISTORY_DAYS";

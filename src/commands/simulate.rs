@@ -13,7 +13,7 @@ pub struct SimulateArguments {
     /// Number of seeds, one after the other
     #[arg(long, default_value_t = 1)]
     seeds: u64,
-    /// Steps with faults in each schedule; then it must come to rest
+    /// Steps with faults in each schedule; then it must settle
     #[arg(long, default_value_t = 400)]
     steps: u32,
     /// Print everything that happens
@@ -21,7 +21,7 @@ pub struct SimulateArguments {
     trace: bool,
 }
 
-/// Simulates until a promise is broken, or to the end.
+/// Simulates until an invariant is violated, or to the end.
 pub fn run(arguments: SimulateArguments) -> Result<(), Failure> {
     let plan = Plan {
         seed_from: arguments.seed,
@@ -34,6 +34,6 @@ pub fn run(arguments: SimulateArguments) -> Result<(), Failure> {
     if kept {
         Ok(())
     } else {
-        Err(Failure::new(ExitStatus::Failure, "a promise was broken: the trace tells how"))
+        Err(Failure::new(ExitStatus::Failure, "an invariant was violated: see the trace"))
     }
 }

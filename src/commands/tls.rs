@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 settings! {
     /// The TLS settings of the listeners.
     pub struct TlsOptions {
-        /// TLS: off, auto (a private authority made at first start), or files [default: off, or files when some are named].
+        /// TLS: off, auto (a private authority created at first start), or files [default: off, or files when some are named].
         tls: TlsMode = "tls", "EVENKEEL_TLS";
         /// File with the certificate chain, PEM; read again when it changes.
         tls_cert_file: PathBuf = "tls-cert-file", "EVENKEEL_TLS_CERT_FILE";

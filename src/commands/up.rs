@@ -153,7 +153,7 @@ async fn serve(
     let agbot_api = api.clone();
     setup.health.depend("agbot", move || {
         let is_ready = agbot_api.is_ready();
-        async move { if is_ready { Ok(()) } else { Err("still reading what it serves".to_owned()) } }
+        async move { if is_ready { Ok(()) } else { Err("still reading the served policies".to_owned()) } }
     });
     if let Some((listener, address)) = listeners.agbot {
         tracing::info!(agbot.url = %setup.url(address), "the agbot has a listener of its own");

@@ -43,7 +43,7 @@ pub async fn play(stage: &mut Stage<'_>) -> Result<Verdict, Failure> {
     let given_back = act(stage, "giveback", None, &first).await?;
 
     stage.view.print(&format!(
-        "maintenance: {first} is shut down and is back after {} s; the hub knows that it was no failure",
+        "maintenance: {first} is shut down and is back after {} s; the hub does not count it as a failure",
         MAINTENANCE.as_secs()
     ));
     stage.processes.terminate(&first);

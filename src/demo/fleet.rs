@@ -40,7 +40,7 @@ pub struct Fleet {
     arch: String,
 }
 
-/// Which nodes the demo's policy selects, and how it is carried out.
+/// Nodes that the demo's policy selects, and the way it is carried out.
 pub struct Deployment {
     policy: &'static str,
     label: &'static str,

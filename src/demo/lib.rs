@@ -163,7 +163,7 @@ async fn play(arguments: &DemoArguments, directory: &Path, processes: &mut Proce
 
     view.print("starting the hub: exchange and agbot on an embedded PostgreSQL (the first run may fetch it)");
     let hub = start_hub(arguments, story.settings(), directory, processes).await?;
-    view.print(&format!("the hub answers at {}", hub.url));
+    view.print(&format!("the hub is ready at {}", hub.url));
     let root = fleet::root_client(&hub.url, &hub.password).map_err(|error| refused(&error))?;
     let fleet = Fleet::create(&root, arch()).await.map_err(|error| refused(&error))?;
     view.print(&format!("made organization {} with an administrator", fleet::ORG));

@@ -38,6 +38,6 @@ pub async fn play(stage: &mut Stage<'_>) -> Result<Verdict, Failure> {
     print_summary(&lines, &seen.counted);
     Ok(match seen.counted.lowest {
         Some(lowest) if lowest >= 1 => Ok(()),
-        _ => Err("there was an instant at which no copy of the service answered".to_owned()),
+        _ => Err("there was an instant at which no instance of the service responded".to_owned()),
     })
 }

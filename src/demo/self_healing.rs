@@ -121,9 +121,9 @@ fn meter(node: &str) -> Value {
 
 /// Freezes a node: its agent and its instance are suspended without noticing.
 fn freeze(stage: &mut Stage<'_>, node: &str, seen: &Seen) -> Instant {
-    stage
-        .view
-        .print(&format!("{node} freezes: its agent and its instance stand still, and may go on at any time"));
+    stage.view.print(&format!(
+        "{node} freezes: its agent and its instance are suspended, and may continue at any time"
+    ));
     stage.processes.signal(node, Signal::SIGSTOP);
     if let Some(instance) = seen.instances.get(node) {
         // It may have ended already.
@@ -149,7 +149,7 @@ async fn heal_hanging(stage: &mut Stage<'_>, node: &str) -> Result<Duration, Fai
 /// Stops an instance by hand, and returns how long it took until it runs again.
 async fn heal_stopped(stage: &mut Stage<'_>, node: &str) -> Result<Duration, Failure> {
     let Some(stopped) = stage.observer.seen().instances.get(node).cloned() else { return Ok(Duration::MAX) };
-    stage.view.print(&format!("somebody stops the instance on {node} by hand"));
+    stage.view.print(&format!("a user stops the instance on {node} by hand"));
     // It may have ended already.
     let _ = kill(Pid::from_raw(stopped.process), Signal::SIGTERM);
     let began = Instant::now();
@@ -192,7 +192,7 @@ async fn take_over(
 /// Lets a frozen node continue: its agent finds that its lease is over, and ends the instance.
 async fn thaw(stage: &mut Stage<'_>, node: &str, frozen_at: Instant) -> Result<Seen, Failure> {
     stage.view.print(&format!(
-        "{node} goes on after {} s; its agent finds that the lease is over",
+        "{node} continues after {} s; its agent finds that the lease has expired",
         frozen_at.elapsed().as_secs()
     ));
     stage.processes.signal(node, Signal::SIGCONT);

@@ -51,7 +51,7 @@ pub fn run(arguments: &ServiceArguments) -> Result<(), Failure> {
             std::process::exit(1);
         });
     }
-    println!("version {} answers for {node}", arguments.version);
+    println!("version {} runs on {node}", arguments.version);
     let process = std::process::id();
     let response = format!("{} {process}\n", arguments.version);
     let hangs = || {

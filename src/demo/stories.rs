@@ -157,6 +157,8 @@ pub async fn play_rollback(stage: &mut Stage<'_>) -> Result<Verdict, Failure> {
 fn at_least(lowest: Option<usize>, count: usize) -> Verdict {
     match lowest {
         Some(lowest) if lowest >= count => Ok(()),
-        _ => Err(format!("there was an instant at which fewer than {count} copies of the service answered")),
+        _ => Err(format!(
+            "there was an instant at which fewer than {count} instances of the service responded"
+        )),
     }
 }

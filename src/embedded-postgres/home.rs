@@ -69,7 +69,7 @@ impl Home {
         self.directory.join("server.log")
     }
 
-    /// Gives a file or directory of the home to the server's account.
+    /// Changes the owner of a file or directory of the home to the server's account.
     ///
     /// # Errors
     /// When the system refuses.
@@ -130,7 +130,7 @@ fn reachable(data_directory: &Path, usual: PathBuf, account: Account) -> Result<
         }
         tracing::info!(directory = %closed.display(), "letting the database account pass through");
         fs::set_permissions(closed, fs::Permissions::from_mode(found.mode() & 0o7777 | 0o011))
-            .map_err(FileError::at("open a way through", closed))?;
+            .map_err(FileError::at("make traversable", closed))?;
     }
     Ok(usual)
 }
@@ -143,7 +143,7 @@ fn let_group_pass(directory: &Path, account: Account) -> Result<(), FileError> {
     }
     chown(directory, None, Some(account.gid)).map_err(FileError::at("change the group of", directory))?;
     let mode = fs::Permissions::from_mode(found.mode() & 0o7700 | 0o010);
-    fs::set_permissions(directory, mode).map_err(FileError::at("open a way through", directory))
+    fs::set_permissions(directory, mode).map_err(FileError::at("make traversable", directory))
 }
 
 fn refusal(account: Account) -> std::io::Error {
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!((found.mode() & 0o777, found.gid()), (0o710, account.gid), "only the database passes");
         chown(private.path(), Some(54321), Some(54321)).expect("its owner");
         fs::set_permissions(private.path(), fs::Permissions::from_mode(0o700)).expect("its mode");
-        let error = Home::prepare(&data).expect_err("it belongs to somebody else");
+        let error = Home::prepare(&data).expect_err("it belongs to another account");
         assert!(error.to_string().contains(&private.path().display().to_string()), "{error}");
     }
 }

@@ -40,7 +40,7 @@ const WATCHER: &str = r#"
     read -r pid <"$2" && [ "$pid" = "$1" ] && kill -INT "$1"
 "#;
 
-/// Everything that a start needs.
+/// Parameters of a start.
 #[derive(Clone, Debug)]
 pub struct Launch {
     home: Home,
@@ -97,7 +97,7 @@ impl Launch {
         let log = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
         let log = log.map_err(FileError::at("open", &path))?;
         if is_large {
-            log.set_len(0).map_err(FileError::at("begin anew", &path))?;
+            log.set_len(0).map_err(FileError::at("truncate", &path))?;
         }
         Ok(log)
     }

@@ -206,7 +206,7 @@ pub async fn count_owned(conn: &mut PgConnection, owner_org: &str, owner: &str) 
     Ok(row.count)
 }
 
-/// Lets one transaction at a time write policies of an organization that name others.
+/// Serializes writes of policies of an organization that name others.
 pub async fn lock_relations(tx: &mut PgConnection, org: &str) -> Result<(), StoreError> {
     sqlx::query!(
         r#"-- deployment_policy.lock_relations

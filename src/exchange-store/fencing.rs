@@ -10,7 +10,7 @@ use super::permitted::Permitted;
 /// Numbers of an agbot that are remembered, the newest. A lease is renewed under its number, so that many are taken only by a crowd of agbots.
 const REMEMBERED: i64 = 10_000;
 
-/// Gives an agbot a number above all others and above `above`; `None` when `above` is further ahead than `leap`.
+/// Assigns an agbot a number greater than all others and than `above`; `None` when `above` is further ahead than `leap`.
 pub async fn give(
     tx: &mut Permitted<right::AgbotWrite>,
     (org, agbot): (&str, &str),

@@ -84,7 +84,7 @@ pub async fn update_agbots(
     Ok(())
 }
 
-/// Lets the commit of this transaction return before the disk write: losing a second of heartbeats is harmless.
+/// Makes the commit of this transaction return before the disk write: losing a second of heartbeats is harmless.
 pub async fn relax_durability(tx: &mut PgConnection) -> Result<(), StoreError> {
     sqlx::query!("SET LOCAL synchronous_commit = off").execute(tx).await?;
     Ok(())

@@ -278,7 +278,7 @@ async fn list_policies(
 /// Adds a served pattern.
 ///
 /// # Errors
-/// As [`insert`].
+/// See [`insert`].
 async fn insert_pattern(
     tx: &mut PgConnection,
     org: &str,
@@ -306,7 +306,7 @@ async fn insert_pattern(
 /// Adds a served deployment policy.
 ///
 /// # Errors
-/// As [`insert`].
+/// See [`insert`].
 async fn insert_policy(
     tx: &mut PgConnection,
     org: &str,

@@ -1,4 +1,4 @@
-//! Which run of which agent reports for a node: the one that was heard first last.
+//! The agent run that reports for a node: the one that was heard first last.
 //!
 //! An agent names its run in each request. A run that another one has followed is refused from then on, because both would report for the same
 //! node: usually a copied disk, or a token that was used twice. A run is remembered in memory, so that a request of the current one needs no

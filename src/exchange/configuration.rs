@@ -9,11 +9,12 @@ use crate::{ApiError, ExchangeSettings};
 /// Sets one value; the whole configuration comes back with a reload.
 ///
 /// # Errors
-/// 400 for a path that is not known or a value that is not a whole number from 0 on.
+/// 400 for a path that is not known or a value that is not a non-negative integer.
 pub fn set(settings: &mut ExchangeSettings, path: &str, value: &str) -> Result<(), ApiError> {
-    let number: i64 = value.trim().parse().ok().filter(|number| *number >= 0).ok_or_else(|| {
-        ApiError::invalid_input(format!("value: '{value}' is not a whole number from 0 on"))
-    })?;
+    let number: i64 =
+        value.trim().parse().ok().filter(|number| *number >= 0).ok_or_else(|| {
+            ApiError::invalid_input(format!("value: '{value}' is not a non-negative integer"))
+        })?;
     let limits = &mut settings.limits;
     match path {
         "api.limits.maxNodes" => limits.nodes = number,

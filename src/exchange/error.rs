@@ -41,7 +41,7 @@ pub enum ApiError {
         message: String,
     },
     /// A response with a body of its own (for instance an empty list with 404).
-    #[error("answer with status {0}")]
+    #[error("response with status {0}")]
     Body(StatusCode, serde_json::Value),
     /// Too many requests: try again after so many seconds.
     #[error("{message}")]
@@ -197,7 +197,7 @@ fn store_response(error: &StoreError) -> (StatusCode, &'static str, &'static str
         | StoreError::Migration(_)
         | StoreError::Corrupt { .. }
         | StoreError::Database(_) => {
-            (StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the exchange failed; its log tells why")
+            (StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "internal error; see the server log")
         }
     }
 }

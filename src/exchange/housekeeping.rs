@@ -10,7 +10,7 @@ use jiff::SignedDuration;
 use crate::Exchange;
 
 const FLUSH_PERIOD: Duration = Duration::from_secs(1);
-/// So many changes leave enough rubbish in the outboxes to be felt.
+/// Number of changes after which the dead tuples in the outboxes slow reads down.
 const VACUUM_AFTER: i64 = 2_000;
 
 /// Time for which an agbot may repeat the record of an action.

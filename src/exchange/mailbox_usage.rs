@@ -69,7 +69,7 @@ impl MailboxUsage {
         let own = known.orgs.entry(sender_org.to_owned()).or_default();
         if !(*own + new).fits(limits.agbot_org) {
             return Err(full(&format!(
-                "the mailbox takes no more from senders of organization '{sender_org}'"
+                "the mailbox accepts no more from senders of organization '{sender_org}'"
             )));
         }
         if !(known.total + new).fits(limits.agbot) {
@@ -80,7 +80,7 @@ impl MailboxUsage {
         Ok(())
     }
 
-    /// Gives back the room of a message that was not sent.
+    /// Releases the space that was reserved for a message that was not sent.
     pub(crate) fn give_back(&self, (org, agbot): (&str, &str), sender_org: &str, new: Volume) {
         let unused = Volume { messages: -new.messages, bytes: -new.bytes };
         if let Some(known) = self.lock().get_mut(&(org.to_owned(), agbot.to_owned())) {

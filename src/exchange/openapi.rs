@@ -11,7 +11,7 @@ use crate::{API_VERSION, ApiError, routes};
 /// Description of the whole API.
 pub const ABOUT: About = About {
     title: "Evenkeel",
-    description: "The record of organizations, nodes, services, policies, agreements and HA groups, and what the agbot does with it.",
+    description: "The record of organizations, nodes, services, policies, agreements and HA groups, and the API of the agbot.",
     version: API_VERSION,
 };
 

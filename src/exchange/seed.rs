@@ -43,7 +43,7 @@ pub(crate) async fn make_missing(
     Ok(stored)
 }
 
-/// Gives root the configured password when the stored hash is of another one.
+/// Sets the configured password of root when the stored hash belongs to another one.
 pub(crate) async fn settle_root(
     database: &Database,
     hasher: &SecretHasher,

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::limit::RateLimits;
 
-/// How to treat a policy with an unreadable constraint, which selects nothing.
+/// Treatment of a policy with an unreadable constraint, which selects nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InvalidConstraints {
@@ -32,7 +32,7 @@ impl FromStr for InvalidConstraints {
     }
 }
 
-/// How to treat new names with blanks, control or invisible characters, and new secrets of fewer than four
+/// Treatment of new names with blanks, control or invisible characters, and of new secrets of fewer than four
 /// characters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -63,9 +63,9 @@ pub struct ExchangeSettings {
     pub root_password: Option<String>,
     /// Largest accepted request body, in bytes.
     pub max_body_bytes: usize,
-    /// How to treat policies with unreadable constraints.
+    /// Treatment of policies with unreadable constraints.
     pub invalid_constraints: InvalidConstraints,
-    /// How to treat weak new names and secrets.
+    /// Treatment of weak new names and secrets.
     pub weak_identities: WeakIdentities,
     /// Simultaneous slow password checks.
     pub login_slots: usize,
@@ -75,11 +75,11 @@ pub struct ExchangeSettings {
     pub mailboxes: MailboxLimits,
     /// Age at which changes are removed.
     pub change_age: Duration,
-    /// How often old changes and messages are removed.
+    /// Interval at which old changes and messages are removed.
     pub cleanup_period: Duration,
     /// Age at which audit records are removed; `None` keeps them.
     pub audit_age: Option<Duration>,
-    /// How often callers and addresses may ask.
+    /// Request rates of callers and addresses.
     pub rate_limits: RateLimits,
     /// Silence, in seconds, after which a node is down unless its organization sets another: that of the hub's agbot.
     pub node_down_after_secs: u64,
@@ -168,7 +168,7 @@ impl Default for ExchangeSettings {
             max_body_bytes: 1024 * 1024,
             invalid_constraints: InvalidConstraints::default(),
             weak_identities: WeakIdentities::default(),
-            // Half of the processors, so that a flood of logins leaves the other half to everybody else.
+            // Half of the processors, so that a flood of logins leaves the other half to all other requests.
             login_slots: std::thread::available_parallelism().map_or(1, |count| count.get().div_ceil(2)),
             limits: Limits::default(),
             mailboxes: MailboxLimits::default(),

@@ -246,7 +246,7 @@ impl Exchange {
         *self.0.settings.write().unwrap_or_else(PoisonError::into_inner) = self.0.configured.clone();
     }
 
-    /// Makes what every exchange has from its first start on, as far as it is missing.
+    /// Creates the initial contents of an exchange as far as they are missing.
     pub(crate) async fn seed(&self) -> Result<(), ApiError> {
         let password = self.0.configured.root_password.as_deref();
         let (database, hasher) = (self.database(), self.credentials().hasher());

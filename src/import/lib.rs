@@ -61,14 +61,14 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("users.created_at, apikeys.created_at", "nothing reads the instant of creation"),
     (
         "apikeys.created_by, apikeys.modified_by",
-        "an API key belongs to its user; who made it is in no answer",
+        "an API key belongs to its user; no response shows who made it",
     ),
     (
-        "users.identity_provider and users.external_id, when the provider is no http address or several users are the same person",
+        "users.identity_provider and users.external_id, when the provider is not an http address or several users are the same person",
         "no token could name such a provider, or it would open several accounts: the user comes without this link",
     ),
-    ("agbotagreements.dataLastReceived", "no agbot sets it, and every answer shows it empty"),
-    ("search_service", "it holds searches that live for seconds"),
+    ("agbotagreements.dataLastReceived", "no agbot sets it, and every response shows it empty"),
+    ("search_service", "it holds searches that last for seconds"),
 ];
 
 /// The error of an import; nothing was imported then.
@@ -78,7 +78,7 @@ pub enum ImportError {
     #[error("the source of the import cannot be read")]
     Source(#[source] StoreError),
     /// The source is another database, or one of another version.
-    #[error("the source is no database of a reference exchange at schema level {SCHEMA_LEVEL}: {found}")]
+    #[error("the source is not a database of a reference exchange at schema level {SCHEMA_LEVEL}: {found}")]
     WrongSource {
         /// The actual content.
         found: String,

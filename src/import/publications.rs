@@ -327,7 +327,7 @@ pub(super) const AGENT_FILE_VERSION: Table = Table {
         ("updated_at", Time),
     ],
     key: &["org"],
-    rules: &[("s.org <> 'IBM'", "only the organization IBM says what agents upgrade to")],
+    rules: &[("s.org <> 'IBM'", "only the organization IBM publishes the versions that agents upgrade to")],
     feed: Some(Feed { category: "org", resource: "agentfileversion", id: "org", is_public: "true" }),
     ..Table::USUAL
 };

@@ -106,7 +106,7 @@ fn carry_time(value: &str, check: Check, output: &mut Vec<u8>) -> Result<(), Str
         .strip_suffix("[UTC]")
         .unwrap_or(value)
         .parse()
-        .map_err(|_| format!("'{}' is no instant", shortened(value)))?;
+        .map_err(|_| format!("'{}' is not an instant", shortened(value)))?;
     output.extend_from_slice(instant.to_string().as_bytes());
     Ok(())
 }
@@ -127,14 +127,14 @@ fn check_id(value: &str) -> Result<(), String> {
 fn check_json(value: &str, opening: char) -> Result<(), String> {
     let parsed: Result<&RawValue, _> = serde_json::from_str(value);
     if let Err(error) = parsed {
-        return Err(format!("it is no JSON: {error}"));
+        return Err(format!("it is not JSON: {error}"));
     }
     if value.contains("\\u0000") {
         return Err("it has the character NUL".to_owned());
     }
     if !value.trim_start().starts_with(opening) {
         let wanted = if opening == '[' { "list" } else { "object" };
-        return Err(format!("it is no JSON {wanted}"));
+        return Err(format!("it is not a JSON {wanted}"));
     }
     Ok(())
 }
@@ -143,7 +143,7 @@ fn check_hash(value: &str) -> Result<(), String> {
     let is_bcrypt =
         value.len() == 60 && ["$2a$", "$2b$", "$2y$"].iter().any(|prefix| value.starts_with(prefix));
     let is_argon = value.starts_with("$argon2id$") && value.split('$').count() == 6;
-    if is_bcrypt || is_argon { Ok(()) } else { Err("it is no Argon2id or bcrypt hash".to_owned()) }
+    if is_bcrypt || is_argon { Ok(()) } else { Err("it is not an Argon2id or bcrypt hash".to_owned()) }
 }
 
 fn shortened(value: &str) -> String {
@@ -153,7 +153,7 @@ fn shortened(value: &str) -> String {
 /// Unescapes a field of COPY's text form.
 fn text(field: &[u8]) -> Result<Cow<'_, str>, String> {
     let plain = if field.contains(&b'\\') { Cow::Owned(unescaped(field)) } else { Cow::Borrowed(field) };
-    let not_text = || "it is no UTF-8".to_owned();
+    let not_text = || "it is not UTF-8".to_owned();
     match plain {
         Cow::Borrowed(bytes) => std::str::from_utf8(bytes).map(Cow::Borrowed).map_err(|_| not_text()),
         Cow::Owned(bytes) => String::from_utf8(bytes).map(Cow::Owned).map_err(|_| not_text()),
@@ -217,18 +217,18 @@ mod tests {
             "k\t2024-05-06T07:08:09.25Z\n"
         );
         assert_eq!(carried("k\t", &columns).expect("good"), "k\t1970-01-01T00:00:00Z\n");
-        assert_eq!(carried("k\tyesterday", &columns), Err("k|a: 'yesterday' is no instant".to_owned()));
+        assert_eq!(carried("k\tyesterday", &columns), Err("k|a: 'yesterday' is not an instant".to_owned()));
     }
 
     #[test]
     fn invalid_rows_write_nothing_and_report_the_reason() {
         for (line, check, reason) in [
-            ("k\t{}", Check::List, "k|x: it is no JSON list"),
-            ("k\t[1,", Check::List, "k|x: it is no JSON: EOF while parsing a value at line 1 column 3"),
+            ("k\t{}", Check::List, "k|x: it is not a JSON list"),
+            ("k\t[1,", Check::List, "k|x: it is not JSON: EOF while parsing a value at line 1 column 3"),
             ("k\t[\"\\\\u0000\"]", Check::List, "k|x: it has the character NUL"),
             ("k\ta b", Check::Id, "k|x: it has a blank"),
             ("k\t", Check::Id, "k|x: it is empty"),
-            ("k\tsecret", Check::Hash, "k|x: it is no Argon2id or bcrypt hash"),
+            ("k\tsecret", Check::Hash, "k|x: it is not an Argon2id or bcrypt hash"),
             ("k\t\\N", Check::Present("its owner is not there"), "k|its owner is not there"),
             ("k", Check::Text, "k|x: the source sent too few values"),
         ] {

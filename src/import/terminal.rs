@@ -14,7 +14,7 @@ use crate::{ImportError, ImportOptions, LEFT_OUT, Observer, Refusal, Source, Tab
 /// rows that were refused.
 ///
 /// # Errors
-/// Those of [`import`].
+/// See [`import`].
 pub async fn import_and_print(
     url: &str,
     database: &Database,

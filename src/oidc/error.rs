@@ -12,7 +12,7 @@ pub enum OidcError {
     #[error("the bearer token is not accepted: {0}")]
     Refused(String),
     /// The provider's keys are not known and cannot be fetched now.
-    #[error("the identity provider does not answer: {0}")]
+    #[error("the identity provider does not respond: {0}")]
     Unavailable(String),
 }
 

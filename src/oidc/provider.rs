@@ -146,7 +146,7 @@ impl Provider {
                 let error = error as &dyn std::error::Error;
                 tracing::warn!(
                     error,
-                    "the identity provider's keys could not be fetched; known keys go on working"
+                    "the identity provider's keys could not be fetched; known keys keep working"
                 );
             }
         }
@@ -168,6 +168,6 @@ impl Provider {
             return Err(unusable("jwks_uri must begin with https://".to_owned()));
         }
         let keys = KeySet::of(fetch::json::<KeyDocument>(&self.0.client, address).await?);
-        if keys.is_empty() { Err(unusable("there is no key that can be used".to_owned())) } else { Ok(keys) }
+        if keys.is_empty() { Err(unusable("no usable key".to_owned())) } else { Ok(keys) }
     }
 }

@@ -65,7 +65,7 @@ fn default_max_age() -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// May do everything.
+    /// Full access.
     Root,
     /// Administrator of the hub.
     HubAdmin,
@@ -165,7 +165,7 @@ impl OidcSettings {
 
 /// Parses a URL that may be called: `https`, or `http` on this machine.
 pub(crate) fn allowed_url(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|error| format!("'{text}' is no URL: {error}"))?;
+    let url = Url::parse(text).map_err(|error| format!("'{text}' is not a URL: {error}"))?;
     let is_loopback = match url.host_str() {
         Some("localhost" | "[::1]") => true,
         Some(host) => host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback()),

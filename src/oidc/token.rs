@@ -36,7 +36,7 @@ pub(crate) fn read_header(token: &str) -> Result<Header, OidcError> {
         return Err(OidcError::refused(format!("it has more than {MAX_TOKEN_BYTES} bytes")));
     }
     let header = jsonwebtoken::decode_header(token)
-        .map_err(|_| OidcError::refused("it is no signed JWT with an algorithm that is supported"))?;
+        .map_err(|_| OidcError::refused("it is not a signed JWT with an algorithm that is supported"))?;
     match header.alg {
         Algorithm::HS256 | Algorithm::HS384 | Algorithm::HS512 => {
             Err(OidcError::refused("it is not signed with a public-key algorithm"))
@@ -72,9 +72,9 @@ fn reason(kind: &ErrorKind) -> String {
         ErrorKind::ImmatureSignature => "it is not valid yet".to_owned(),
         ErrorKind::InvalidIssuer => "it is from another issuer".to_owned(),
         ErrorKind::InvalidAudience => "it is for another audience".to_owned(),
-        ErrorKind::InvalidSignature => "its signature is wrong".to_owned(),
+        ErrorKind::InvalidSignature => "its signature is invalid".to_owned(),
         ErrorKind::MissingRequiredClaim(claim) => format!("claim {claim} is missing"),
-        ErrorKind::InvalidClaimFormat(claim) => format!("claim {claim} has a wrong form"),
+        ErrorKind::InvalidClaimFormat(claim) => format!("claim {claim} has an invalid format"),
         _ => "it cannot be verified".to_owned(),
     }
 }
@@ -85,11 +85,11 @@ fn person(claims: &Map<String, Value>, settings: &OidcSettings) -> Result<Person
     }
     let text = |claim: &str| claims.get(claim).and_then(Value::as_str);
     let subject = text("sub").filter(|subject| is_text(subject));
-    let subject = subject.ok_or_else(|| OidcError::refused("claim sub has a wrong form"))?;
+    let subject = subject.ok_or_else(|| OidcError::refused("claim sub has an invalid format"))?;
     let name = text(&settings.user_claim).filter(|name| is_name(name)).ok_or_else(|| {
         let claim = &settings.user_claim;
         OidcError::refused(format!(
-            "claim {claim} is no user name: 1 to {MAX_TEXT} characters without spaces, '/' and ':'"
+            "claim {claim} is not a user name: 1 to {MAX_TEXT} characters without spaces, '/' and ':'"
         ))
     })?;
     let expires_at = claims.get("exp").and_then(Value::as_f64).unwrap_or_default();

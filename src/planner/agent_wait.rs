@@ -1,6 +1,6 @@
 //! The reason for which the agent upgrade of a member waits, as it would be decided now.
 //!
-//! A refusal says why a request was refused when it was made. What is shown is decided anew from the model, so that nothing is shown that is over.
+//! A refusal says why a request was refused when it was made. The displayed reason is recomputed from the model, so that an outdated one is not shown.
 //! Source: orchestration D11, E6.
 
 use evenkeel_ids::{GroupId, NmpId, NodeId};

@@ -322,7 +322,7 @@ mod tests {
         BlocklistEntry::changed(Some(entry), change).expect("the row is kept")
     }
 
-    /// Lets five tasks fail, the last one at `seconds`.
+    /// Makes five tasks fail, the last one at `seconds`.
     fn block(seconds: i64) -> BlocklistEntry {
         let mut entry = None;
         for number in 0..5 {

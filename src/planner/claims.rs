@@ -347,7 +347,7 @@ impl fmt::Display for ReleaseReason {
             Self::AgentFinished { status: Some(status) } => {
                 write!(formatter, "the node reports \"{status}\"")
             }
-            Self::AgentFinished { status: None } => formatter.write_str("the node's status is gone"),
+            Self::AgentFinished { status: None } => formatter.write_str("the node no longer has a status"),
         }
     }
 }

@@ -320,7 +320,7 @@ impl Action {
             Self::Cancel { agreement, .. } => return CommandKey::cancel(agreement),
             Self::RepeatCancel { agreement, .. } => format!("repeat {}", agreement.as_str()),
             Self::SendVerification { agreement, .. } => format!("verify {}", agreement.as_str()),
-            Self::SendVerificationReply { agreement, .. } => format!("answer {}", agreement.as_str()),
+            Self::SendVerificationReply { agreement, .. } => format!("reply {}", agreement.as_str()),
             Self::SendPolicyUpdate { agreement, .. } => format!("update {}", agreement.as_str()),
             Self::RecordUpdateAccepted { agreement, .. } => format!("updated {}", agreement.as_str()),
             Self::RecordStopped { agreement, .. } => format!("stopped {}", agreement.as_str()),

@@ -145,7 +145,7 @@ pub enum Event {
     NodeAgreementsRead {
         /// The node.
         node: NodeId,
-        /// All that the exchange has of it.
+        /// All records of it in the exchange.
         agreements: BTreeSet<AgreementId>,
         /// When the read began.
         read_at: Timestamp,

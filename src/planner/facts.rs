@@ -130,7 +130,7 @@ pub struct NodeFacts {
     pub fault_domain: Option<Arc<str>>,
     /// Upgrade domain of the node; none when not set.
     pub upgrade_domain: Option<Arc<str>>,
-    /// User who last changed the availability of the node or froze or unfroze it; none when nobody did.
+    /// User who last changed the availability of the node or froze or unfroze it; none when no user did.
     #[serde(default)]
     pub spec_updated_by: Option<Arc<str>>,
     /// True if the agent of the node reads tasks and reports their states.
@@ -278,7 +278,7 @@ pub struct ObservedFailure {
 /// A node's status report.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NodeStatusFacts {
-    /// All instances it reports.
+    /// All instances that it reports.
     pub services: Vec<ObservedService>,
     /// Failures of instances; third-party agents report none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -352,7 +352,7 @@ pub struct VersionChoice {
     pub priority: u32,
     /// Attempts before the next lower entry is tried.
     pub retries: u32,
-    /// Seconds after which the attempts start anew.
+    /// Seconds after which the count of attempts is reset.
     pub retry_secs: u64,
     /// Passed on to the node; not used here.
     pub verified_secs: u64,

@@ -461,7 +461,7 @@ fn cause_of_task_end(model: &Model, agreement: &Agreement) -> Option<String> {
     Some(match successor.cause {
         Cause::Update => "the update replaces it".to_owned(),
         Cause::Rollback => "the rollback replaces it".to_owned(),
-        _ => "another instance takes its place".to_owned(),
+        _ => "another instance replaces it".to_owned(),
     })
 }
 

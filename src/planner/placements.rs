@@ -19,7 +19,7 @@ type Pair = (NodeId, PolicyId);
 
 /// Returns a placement as it is shown.
 ///
-/// The reason why a pair has no instance is decided anew: nothing decides again about a pair that the index rules out, or that another agbot
+/// The reason why a pair has no instance is recomputed: nothing decides again about a pair that the index rules out, or that another agbot
 /// decides about.
 pub fn shown(model: &Model, (node, policy): &Pair, placement: Placement, now: Timestamp) -> Placement {
     match placement {

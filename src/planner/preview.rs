@@ -46,7 +46,7 @@ pub struct PreviewedUnit {
     pub instances: u64,
     /// The changes.
     pub run: DryRun,
-    /// Which nodes each constraint removes before them.
+    /// Nodes that each constraint removes before them.
     pub sequence: Vec<ExplainedConstraint>,
 }
 

@@ -397,7 +397,7 @@ pub enum Blocked {
         wanted: u32,
         /// Placed instances.
         placed: u32,
-        /// Which constraints removed how many nodes.
+        /// Number of nodes that each constraint removed.
         summary: String,
     },
     /// As many slots as allowed are being updated.
@@ -419,7 +419,7 @@ pub enum Blocked {
     AffinityWait {
         /// Some of them.
         workloads: Vec<PolicyId>,
-        /// When the instance is placed all the same.
+        /// Time at which the instance is placed nevertheless.
         until: Timestamp,
     },
     /// The instance returns to the node that it left when the upgrade is over.

@@ -120,7 +120,7 @@ fn write_away(state: NodeMonitorState, since: &Timestamp, out: &mut fmt::Formatt
         }
         // Its agent announced nothing.
         NodeMonitorState::Idle => {
-            write!(out, "the node was last heard {since}, before the hub could hear no node for a while")
+            write!(out, "the node was last heard {since}, before the hub lost contact with all nodes")
         }
         NodeMonitorState::Shutting => write!(out, "the agent of the node is stopping since {since}"),
     }
@@ -289,7 +289,7 @@ fn write_agent_turn(node: &NodeId, until: &Timestamp, out: &mut fmt::Formatter<'
 
 fn write_parallelism(limit: u32, groups: &[GroupId], out: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(out, "other groups are being updated; update.parallelism is {limit}")?;
-    if groups.is_empty() { Ok(()) } else { write!(out, "; in work: {}", list(groups)) }
+    if groups.is_empty() { Ok(()) } else { write!(out, "; in progress: {}", list(groups)) }
 }
 
 fn write_clauses(clauses: &[crate::report::FailedClause], out: &mut fmt::Formatter<'_>) -> fmt::Result {

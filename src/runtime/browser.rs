@@ -1,4 +1,4 @@
-//! Which requests browsers send from pages of other origins, by the headers that only browsers set.
+//! Detection of requests that browsers send from pages of other origins, by the headers that only browsers set.
 
 use http::uri::Authority;
 use http::{HeaderName, HeaderValue, Request, header};

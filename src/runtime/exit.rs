@@ -51,7 +51,7 @@ impl ExitStatus {
         (ExitStatus::DataDirectoryLocked, "the data directory is in use by another process"),
         (ExitStatus::Postgres, "the embedded PostgreSQL cannot be found, fetched or started"),
         (ExitStatus::NotDrained, "ended by a second signal or by the time limit before it had drained"),
-        (ExitStatus::ImportSource, "the source of the import is no reference exchange at schema level 62"),
+        (ExitStatus::ImportSource, "the source of the import is not a reference exchange at schema level 62"),
         (ExitStatus::ImportIncomplete, "the import left out rows that cannot be imported, and listed them"),
     ];
 

@@ -55,13 +55,13 @@ impl Lifecycle {
 
 async fn watch(shutdown: CancellationToken, mut terminate: Signal, mut interrupt: Signal) {
     tokio::select! {
-        () = next(&mut terminate, &mut interrupt) => tracing::info!("told to stop: draining"),
+        () = next(&mut terminate, &mut interrupt) => tracing::info!("signal received: draining"),
         // The shutdown was requested inside the process: the same time limit holds.
         () = shutdown.cancelled() => {}
     }
     shutdown.cancel();
     tokio::select! {
-        () = next(&mut terminate, &mut interrupt) => tracing::warn!("told again: ending at once"),
+        () = next(&mut terminate, &mut interrupt) => tracing::warn!("second signal received: ending at once"),
         () = tokio::time::sleep(DRAIN_LIMIT) => tracing::error!("draining took too long: ending now"),
     }
     std::process::exit(i32::from(ExitStatus::NotDrained.code()));

@@ -7,7 +7,7 @@ use crate::exit::{ExitStatus, Failure};
 /// Runs a future to completion on a new multi-threaded runtime.
 ///
 /// # Errors
-/// Those of the future, or [`ExitStatus::Failure`] when the runtime cannot be started.
+/// Returns the error of the future, or [`ExitStatus::Failure`] when the runtime cannot be started.
 pub fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::from_error(ExitStatus::Failure, &error))?;

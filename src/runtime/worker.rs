@@ -30,7 +30,7 @@ pub trait Worker: Send + 'static {
     /// be.
     const IS_INTERRUPTIBLE: bool = false;
 
-    /// Does one pass; safe to repeat.
+    /// Runs one pass; safe to repeat.
     fn pass(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// Returns the pause before the next pass; up to a tenth is added at random, so that processes do not run in step.
@@ -47,13 +47,13 @@ pub trait Worker: Send + 'static {
         std::future::pending()
     }
 
-    /// Does what is left to do after the last pass, when the process stops.
+    /// Finishes the remaining work after the last pass, when the process stops.
     fn finish(&mut self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 }
 
-/// How the passes of one worker went.
+/// Outcomes of the passes of one worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerStatus {
     /// When the last pass began.

@@ -207,7 +207,7 @@ pub(crate) fn schedule(world: &mut World, node: &NodeId, after_millis: u64, time
     }
 }
 
-/// Lets an agent read its tasks again.
+/// Makes an agent read its tasks again.
 pub(crate) fn read_tasks_soon(world: &mut World, node: &NodeId) {
     let delay = world.between(20, 400);
     schedule(world, node, delay, AgentTimer::ReadTasks);

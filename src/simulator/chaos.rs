@@ -19,14 +19,14 @@ use evenkeel_planner::{
         Availability, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, PolicyOrchestration,
         ServiceFacts, VersionChoice,
     },
-    rolling::action::{Asker, RolloutAction},
+    rolling::action::{Requester, RolloutAction},
     settings::FailureAction,
 };
 
 /// Time to settle after repairs, and again after the operator published a good version, seconds.
 const SETTLE_SECS: u64 = 120;
 const CONVERGE_SECS: u64 = 600;
-/// How often the world may continue after a rest.
+/// Number of times that the world may continue after a pause.
 const SETTLING_ROUNDS: u32 = 6;
 
 /// Runs a whole schedule.
@@ -309,7 +309,7 @@ fn revive_agbots(world: &mut World) {
 fn pause_agbot(world: &mut World) {
     let (index, pause) = (some_agbot(world), world.between(3_000, 30_000));
     world.agbots[index].paused_until_millis = world.millis + pause;
-    world.note(format!("agbot {index} stands still for {pause} ms"));
+    world.note(format!("agbot {index} is suspended for {pause} ms"));
 }
 
 fn jump_clock(world: &mut World) {
@@ -380,7 +380,7 @@ fn change_policy(world: &mut World) {
     };
     policy.policy.constraints = [constraint].into_iter().collect();
     policy.last_updated = Some(world.now());
-    world.note(format!("policy {} now asks for {constraint}", policy.id));
+    world.note(format!("policy {} now requires {constraint}", policy.id));
     world.exchange.put_policy(policy);
 }
 
@@ -447,10 +447,10 @@ fn resume(world: &mut World) {
 
 /// A user requests an action on the rollouts of a policy.
 pub(crate) fn request_action(world: &mut World, policy: &PolicyId, action: RolloutAction) {
-    let asker = Asker { actor: "o/operator", now: world.now() };
-    let count = world.database.act_on_rollouts(policy, action, asker);
+    let requester = Requester { actor: "o/operator", now: world.now() };
+    let count = world.database.act_on_rollouts(policy, action, requester);
     if count > 0 {
-        world.note(format!("the operator asks for {action:?} of {count} rollouts of {policy}"));
+        world.note(format!("the operator requests {action:?} of {count} rollouts of {policy}"));
     }
 }
 
@@ -527,7 +527,7 @@ fn publish_good_versions(world: &mut World) {
             entry.version = version;
         }
         policy.last_updated = Some(world.now());
-        world.note(format!("the operator gives {} a good version", policy.id));
+        world.note(format!("the operator sets {} to a good version", policy.id));
         world.exchange.put_policy(policy);
     }
 }

@@ -20,7 +20,7 @@ use evenkeel_planner::{
     model::ENDED_MEMORY_SECS,
     rolling::{
         Rollout,
-        action::{Asker, RolloutAction, act},
+        action::{Requester, RolloutAction, act},
     },
     usage::{Backoff, WorkloadUsage, later, secs_since},
     workload::{Instance, Task, WorkloadRecord},
@@ -82,7 +82,7 @@ impl Database {
         let until = later(now, secs);
         match self.leases.get_mut(&partition) {
             Some(row) if row.until > now && row.owner == owner => row.until = until,
-            // One further ahead than anybody writes it is from before the clock was set back.
+            // A time further ahead than any agbot writes is from before the clock was set back.
             Some(row) if row.until > now && row.until <= later(now, 3 * secs) => return None,
             // One that expired has another number, even if its owner takes it again.
             _ => {
@@ -167,7 +167,7 @@ impl Database {
             Action::RecordRollout { rollout } => {
                 let key = (rollout.group.clone(), rollout.policy.clone());
                 if !rollout.may_replace(self.rollouts.get(&key)) {
-                    return Err("somebody else wrote the rollout meanwhile".to_owned());
+                    return Err("another agbot wrote the rollout meanwhile".to_owned());
                 }
                 self.put_rollout((**rollout).clone());
             }
@@ -253,7 +253,7 @@ impl Database {
         let Some(claim) = claim else { return Ok(()) };
         match self.claims.get(&(claim.group.clone(), claim.scope.clone())) {
             Some(row) if row.fencing == claim.fencing => Ok(()),
-            _ => Err("the claim is gone or has another number".to_owned()),
+            _ => Err("the claim no longer exists or has another number".to_owned()),
         }
     }
 
@@ -269,7 +269,7 @@ impl Database {
             }
             Some(_) => return Ok(()),
             None if self.agreements.contains_key(&agreement.id) => {
-                return Err("the agreement is over already".to_owned());
+                return Err("the agreement has already ended".to_owned());
             }
             None => {}
         }
@@ -339,10 +339,15 @@ impl Database {
     }
 
     /// Carries out the transaction of a user's action on the rollouts of a policy; returns how many changed.
-    pub fn act_on_rollouts(&mut self, policy: &PolicyId, action: RolloutAction, asker: Asker<'_>) -> usize {
+    pub fn act_on_rollouts(
+        &mut self,
+        policy: &PolicyId,
+        action: RolloutAction,
+        requester: Requester<'_>,
+    ) -> usize {
         let of_policy = self.rollouts.values().filter(|rollout| rollout.policy == *policy);
         let changed: Vec<Rollout> =
-            of_policy.filter_map(|rollout| act(rollout, action, asker).ok().flatten()).collect();
+            of_policy.filter_map(|rollout| act(rollout, action, requester).ok().flatten()).collect();
         let count = changed.len();
         changed.into_iter().for_each(|rollout| self.put_rollout(rollout));
         count

@@ -197,7 +197,7 @@ impl Database {
         let Some(id) = task else { return Ok(()) };
         match self.tasks.get(id).filter(|task| task.is_live()) {
             Some(_) => Ok(()),
-            None => Err("the task is not to run any more".to_owned()),
+            None => Err("the task must no longer run".to_owned()),
         }
     }
 }

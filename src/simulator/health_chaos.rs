@@ -56,7 +56,7 @@ pub(crate) fn strike(world: &mut World) {
     report(world, &node, "Error", ttl_secs);
 }
 
-/// All nodes are well again.
+/// Restores all nodes.
 pub(crate) fn repair(world: &mut World) {
     if world.has_group_health {
         for node in nodes(world) {

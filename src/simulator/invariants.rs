@@ -236,7 +236,7 @@ fn too_many_groups(world: &World) -> Option<String> {
     groups
         .into_iter()
         .find(|(_, groups)| groups.len() > limit)
-        .map(|(scope, groups)| format!("the {scope} is in work in more than {limit} groups: {groups:?}"))
+        .map(|(scope, groups)| format!("the {scope} is in progress in more than {limit} groups: {groups:?}"))
 }
 
 /// Returns everything that is not as wanted yet.
@@ -288,7 +288,7 @@ fn unowned(world: &World) -> Vec<String> {
     for agreement in world.database.agreements.values().filter(is_final) {
         let agent = world.agents.get(&agreement.node);
         if !agent.is_some_and(|agent| agent.held.contains_key(&agreement.id)) {
-            found.push(format!("{} does not know {}", agreement.node, world.agreement_text(&agreement.id)));
+            found.push(format!("{} does not hold {}", agreement.node, world.agreement_text(&agreement.id)));
         }
     }
     found

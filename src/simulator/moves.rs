@@ -1,4 +1,4 @@
-//! How often upgrades move instances: away from its node and back to it, and no third time.
+//! Number of moves of an instance by upgrades: away from its node and back to it, and no third time.
 //!
 //! Source: orchestration D9; engine 8.
 

@@ -44,7 +44,7 @@ fn pair(is_capable: bool) -> World {
 const DISRUPTIONS: [fn(&mut World); 2] =
     [|world| set_availability(world, &node("n2"), Availability::Drain), |world| put_global(world, "2.0.0")];
 
-/// How the member is lost: with its instance, or without.
+/// Kind of the loss of the member: with its instance, or without.
 const LOSSES: [fn(&mut World, &evenkeel_ids::NodeId); 2] = [agent::kill_machine, agent::kill_process];
 
 #[test]

@@ -42,7 +42,7 @@ pub(super) fn put_workload(world: &mut World, version: &str, document: &Value) {
     world.exchange.put_policy(facts);
 }
 
-/// Which agents read tasks.
+/// Agents that read tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Agents {
     Legacy,

@@ -251,7 +251,7 @@ pub(crate) fn follow(world: &mut World, node: &NodeId) {
     }
 }
 
-/// Carries a command out: the container runs anew and well, or the command fails.
+/// Carries a command out: the container is restarted and healthy, or the command fails.
 pub(crate) fn carry_out(world: &mut World, node: &NodeId, task: &TaskId, id: &str) {
     let is_held = world.agents.get(node).and_then(|agent| {
         let task = agent.tasks.get(task).filter(|task| task.end.is_none())?;

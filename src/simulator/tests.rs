@@ -97,7 +97,7 @@ fn simulator_detects_that_update_parallelism_is_not_enforced() {
     let (failure, ..) =
         run(200, 1_500, DeliberateFaults { ignores_parallelism: true, ..DeliberateFaults::default() });
     let text = failure.expect("a planner that updates any number of groups must be caught");
-    assert!(text.contains("is in work in more than 1 groups"), "{text}");
+    assert!(text.contains("is in progress in more than 1 groups"), "{text}");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn simulator_detects_instances_without_an_agreement() {
         DeliberateFaults { loses_messages: true, trusts_records: true, ..DeliberateFaults::default() };
     // Other promises are broken, too: such an agbot does not see what runs.
     let mut texts = (0..200).filter_map(|seed| simulate_with(seed, 1_500, deliberate).failure_text());
-    let is_it = |text: &String| text.contains("without an owner") || text.contains("does not know");
+    let is_it = |text: &String| text.contains("without an owner") || text.contains("does not hold");
     assert!(texts.any(|text| is_it(&text)), "an agbot whose messages die with it must be caught");
 }
 
@@ -157,9 +157,9 @@ fn seeds_of_workloads_draw_every_action_of_a_user() {
     }
     for action in LastingAction::ALL {
         let name = action.name();
-        assert!(trace.contains(&format!("the operator asks for {name} of o/w")), "{name} is not drawn");
+        assert!(trace.contains(&format!("the operator requests {name} of o/w")), "{name} is not drawn");
     }
-    for text in ["force: true: [", "is refused", "it exited with 137", "the operator asks for abort of o/w"] {
+    for text in ["force: true: [", "is refused", "it exited with 137", "the operator requests abort of o/w"] {
         assert!(trace.contains(text), "{text}");
     }
 }

@@ -81,7 +81,7 @@ pub(crate) fn begin(
         goals,
     };
     let Ok(next) = record.begin(action.clone()) else { return };
-    world.note(format!("the operator asks for {name} of {policy}, force: {is_forced}: {:?}", action.goals));
+    world.note(format!("the operator requests {name} of {policy}, force: {is_forced}: {:?}", action.goals));
     let rows = world.database.instances.iter().filter(|((of, _), _)| of == policy);
     let rows: BTreeMap<NodeId, Instance> = rows.map(|((_, node), row)| (node.clone(), row.clone())).collect();
     for (node, row) in action.changed_rows(&rows, parts) {

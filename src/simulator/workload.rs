@@ -123,7 +123,7 @@ impl TaskWatch {
         // A user may have lowered the limit; what is in work stays in work.
         let is_taken = limit > 0 && count > limit && !in_work.is_subset(&before);
         (is_taken && !invariants::was_just_edited(world))
-            .then(|| format!("{count} slots of {policy} are in work, {limit} may be"))
+            .then(|| format!("{count} slots of {policy} are in progress, {limit} may be"))
     }
 }
 
@@ -196,7 +196,7 @@ fn unwanted_neighbor(
     let was_there = |task: &&Task| seen.get(&task.id).is_some_and(|seen| seen.node.as_ref() == Some(node));
     let mut live = world.database.tasks.values().filter(|task| !task.state.is_ended() && was_there(task));
     let found = live.find(is_partner)?;
-    Some(format!("was placed on {node} beside {}", found.unit_id.policy))
+    Some(format!("was placed on {node} next to {}", found.unit_id.policy))
 }
 
 /// Returns whether a task that replaces one that ended by itself is created to start before the delay is over.

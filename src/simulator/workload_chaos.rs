@@ -8,7 +8,7 @@ use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::{
     facts::{Mode, PolicyOrchestration},
-    rolling::action::{Asker, RolloutAction},
+    rolling::action::{Requester, RolloutAction},
     workload::{ActionGoal, Instance, InstanceSummary, Task, WorkloadAction},
 };
 use serde_json::{Value, json};
@@ -284,12 +284,12 @@ fn start(world: &mut World, policy: &PolicyId) {
 
 /// A user requests an action on a workload: one transaction on its row.
 fn request_action(world: &mut World, policy: &PolicyId, action: WorkloadAction) {
-    let asker = Asker { actor: "o/operator", now: world.now() };
+    let requester = Requester { actor: "o/operator", now: world.now() };
     let Some(record) = world.database.workloads.get(policy) else { return };
     let mut tasks = world.database.tasks.values().filter(|task| task.unit_id.policy == *policy);
     let instances = InstanceSummary { is_any_frozen: false, is_any_wanted: tasks.any(Task::is_live) };
-    if let Ok(next) = record.act(action, instances, asker) {
-        world.note(format!("the operator asks for {} of {policy}", action.name()));
+    if let Ok(next) = record.act(action, instances, requester) {
+        world.note(format!("the operator requests {} of {policy}", action.name()));
         world.database.workloads.insert(policy.clone(), next);
         world.database.log.push(Row::Workload(policy.clone()));
     }
@@ -307,7 +307,7 @@ fn request_action_on(world: &mut World, policy: &PolicyId, node: &NodeId, action
     let key = (policy.clone(), node.clone());
     let stored: Instance = world.database.instances.get(&key).cloned().unwrap_or_default();
     if let Ok(next) = stored.act(action, world.now()) {
-        world.note(format!("the operator asks for {} of {policy} on {node}", action.name()));
+        world.note(format!("the operator requests {} of {policy} on {node}", action.name()));
         world.database.instances.insert(key, next);
         world.database.log.push(Row::Instance(policy.clone(), node.clone()));
     }

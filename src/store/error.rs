@@ -39,7 +39,7 @@ pub enum StoreError {
     #[error("the disk of the database is full: free space on it")]
     DiskFull(#[source] sqlx::Error),
     /// The database was migrated by a newer version of this program.
-    #[error("the database has schema version {found}, this program knows versions up to {known}")]
+    #[error("the database has schema version {found}; this program supports versions up to {known}")]
     NewerSchema {
         /// Version found in the database.
         found: i64,

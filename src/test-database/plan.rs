@@ -84,7 +84,7 @@ pub async fn assert_plans(database: &TestDatabase, golden: &str) {
     let differs = found.lines().zip(expected.lines()).find(|(found, expected)| found != expected);
     assert!(
         found == expected,
-        "plans differ from {golden} ({differs:?}): look at the difference after WRITE_GOLDEN=1"
+        "plans differ from {golden} ({differs:?}): see the difference after WRITE_GOLDEN=1"
     );
 }
 

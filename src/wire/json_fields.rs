@@ -8,14 +8,14 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-/// Why an object or one of its fields cannot be read.
+/// Error of reading an object or one of its fields.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FieldError {
     /// The text is not a JSON object.
     #[error("the text is not a JSON object: {0}")]
     Syntax(String),
     /// A known field holds a value of the wrong kind.
-    #[error("field {field} has a value of the wrong kind")]
+    #[error("field {field} has a value of the wrong type")]
     Kind {
         /// Name of the field as the protocol spells it.
         field: &'static str,

@@ -1,4 +1,4 @@
-//! Shapes of requests, answers, the change feed and agreement messages, their codec and their signatures.
+//! Shapes of requests, responses, the change feed and agreement messages, their codec and their signatures.
 //!
 //! Pure: nothing here reads a clock, a file or a socket; randomness comes in as an argument.
 

@@ -42,7 +42,8 @@ where
     key.sign_with_rng(&mut RsaRng(rng), Pss::new_blinded_with_salt::<D>(salt_len), digest)
 }
 
-/// Tells whether `signature` over `digest` (the output of `D`) was made by the owner of `key`, with any salt length.
+/// Returns true if `signature` over `digest` (the output of `D`) was created by the owner of `key`, with any
+/// salt length.
 pub(crate) fn verify<D: Digest>(key: &RsaPublicKey, digest: &[u8], signature: &[u8]) -> bool {
     encoded_message(key, signature)
         .is_some_and(|encoded| encoding_matches::<D>(&encoded, key.n().bits() - 1, digest))

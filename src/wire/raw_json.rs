@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// A JSON document that is passed on exactly as it was received.
 ///
-/// The command line prints what a server sent and sends what a user wrote in a file. Members that this version does not know, and the
+/// The command line prints the text that a server sent and sends the text of a user's file. Members that this version does not know, and the
 /// order of all members, must survive that, which no typed body can promise. Calls whose result is shown return this type, and it is the
 /// only way in which JSON without a shape leaves the client. Code that decides by a member reads the typed body first, with
 /// [`RawJson::read`].

@@ -24,7 +24,7 @@ const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 const ORGANIZATION: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.10");
 const LONGEST_LIFE_SECS: u64 = 3653 * 24 * 60 * 60;
 
-/// Why a signature could not be made or a key could not be asked.
+/// Error of creating a signature or querying a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
     /// The signature is not base64.
@@ -61,7 +61,7 @@ pub fn sign<R: CryptoRng + ?Sized>(
         .map_err(|_| SignatureError::Signing)
 }
 
-/// Tells whether one key file verifies the signature.
+/// Returns true if one key file verifies the signature.
 ///
 /// The first PEM block counts, by its content and not by its label. A certificate must be valid at `now_secs`, live
 /// at most 3653 days, have a positive serial number, basic constraints without CA, key usage digital signature
@@ -85,7 +85,7 @@ pub fn verify_with_key(
 /// The index of the first key file that verifies the signature.
 ///
 /// Unreadable key files are passed over; a key of another algorithm ends the search without success, so that a
-/// folder with a foreign key is noticed instead of silently trusted in part.
+/// directory with a foreign key is noticed instead of silently trusted in part.
 pub fn verify<K: AsRef<str>>(text: &str, signature: &str, key_files: &[K], now_secs: u64) -> Option<usize> {
     for (index, file) in key_files.iter().enumerate() {
         match verify_with_key(text, signature, file.as_ref(), now_secs) {
@@ -132,7 +132,7 @@ fn check_certificate(certificate: &Certificate, now_secs: u64) -> Result<(), Sig
         serial.first().is_some_and(|byte| byte & 0x80 == 0) && serial.iter().any(|byte| *byte != 0);
     ensure(positive, "its serial number is not positive")?;
     let constraints = body.get::<BasicConstraints>().ok().flatten();
-    ensure(constraints.is_some_and(|(_, constraints)| !constraints.ca), "it must say that it is no CA")?;
+    ensure(constraints.is_some_and(|(_, constraints)| !constraints.ca), "it must state that it is not a CA")?;
     let usage = body.get::<KeyUsage>().ok().flatten().map(|(_, usage)| usage.0);
     ensure(
         usage.is_some_and(|usage| usage == KeyUsages::DigitalSignature),

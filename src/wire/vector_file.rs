@@ -1,4 +1,4 @@
-//! Runs checks that panic on the recorded answers of the reference implementation; the files are found by the domain's reader.
+//! Runs checks that panic on the recorded responses of the reference implementation; the files are found by the domain's reader.
 
 use std::panic;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 pub fn for_each(file: &str, check: impl Fn(&Value)) {
     vectors_reader::for_each_line(file.trim_end_matches(".jsonl"), |vector| {
         panic::catch_unwind(panic::AssertUnwindSafe(|| check(vector)))
-            .map_err(|_| format!("{}: the panic above says why", vector["about"]))
+            .map_err(|_| format!("{}: see the panic above", vector["about"]))
     });
 }
 

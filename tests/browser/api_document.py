@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The page that shows the API document: everything is there, nothing comes from elsewhere, an operation can be tried.
 
-Usage: api_document.py URL ROOT-PASSWORD-FILE PROFILE-FOLDER
+Usage: api_document.py URL ROOT-PASSWORD-FILE PROFILE-DIRECTORY
 """
 import json
 import sys

@@ -79,7 +79,7 @@ async fn get(hub: &Hub, login: &str, path: &str) -> (u16, Value) {
 
 const REFUSALS: &[&str] = &[
     "not taken: users plant/eve: only root/root is administrator of an organization and of the hub",
-    "not taken: nodes plant/broken: registered_services: it is no JSON list",
+    "not taken: nodes plant/broken: registered_services: it is not a JSON list",
     "not taken: nodes plant/orphan: its owner is not there",
     "not taken: nodes plant/ada: a user or agbot has the same name, and logins must be distinct",
     "not taken: nodepolicies plant/orphan: its node is not there",

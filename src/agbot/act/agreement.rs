@@ -249,7 +249,7 @@ async fn change(
         check_lease(context, &mut tx, lease).await?;
         let mut agreement = locked(&mut tx, id).await?;
         if !agreement.is_live() {
-            return Err(AgbotError::Refused("the agreement is over".to_owned()));
+            return Err(AgbotError::Refused("the agreement has ended".to_owned()));
         }
         let effects = edit(&mut agreement, context.now())?;
         table::update_agreement(&mut tx, id, &serde_json::to_value(&agreement)?, None).await?;
@@ -291,6 +291,9 @@ async fn check_claim(tx: &mut PgConnection, claim: Option<&ClaimRef>) -> Result<
     if is_held {
         Ok(())
     } else {
-        Err(AgbotError::Refused(format!("the claim on {} is gone or held by another agbot", claim.group)))
+        Err(AgbotError::Refused(format!(
+            "the claim on {} was released or is held by another agbot",
+            claim.group
+        )))
     }
 }

@@ -45,7 +45,7 @@ pub(super) async fn change(
     .await
 }
 
-/// Makes changes of rows with their events.
+/// Writes changes of rows with their events.
 pub(super) async fn write(
     tx: &mut PgConnection,
     changes: &[(BlocklistKey, BlocklistChange)],

@@ -35,7 +35,7 @@ pub(super) async fn take(
         .model()
         .group(&request.group)
         .cloned()
-        .ok_or_else(|| AgbotError::Refused(format!("the group {} is gone", request.group)))?;
+        .ok_or_else(|| AgbotError::Refused(format!("the group {} no longer exists", request.group)))?;
     confirm_running(context, request).await?;
     for _ in 0..ATTEMPTS {
         if let Some(claim) = retry("claim.take", || try_to_take(context, lease, request, &group)).await? {
@@ -127,7 +127,7 @@ pub(super) async fn advance(
         let is_moved =
             table::advance_claim(&mut tx, group, scope, fencing, &phase, context.now(), deadline).await?;
         tx.commit().await?;
-        if is_moved { Ok(()) } else { Err(AgbotError::Refused("the claim is gone".to_owned())) }
+        if is_moved { Ok(()) } else { Err(AgbotError::Refused("the claim no longer exists".to_owned())) }
     })
     .await
 }

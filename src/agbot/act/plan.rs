@@ -96,7 +96,8 @@ async fn locked_workload(
     } else {
         workloads::share_workload(tx, policy).await?
     };
-    let stored = stored.ok_or_else(|| AgbotError::Refused(format!("the workload {policy} is gone")))?;
+    let stored =
+        stored.ok_or_else(|| AgbotError::Refused(format!("the workload {policy} no longer exists")))?;
     let stored: WorkloadRecord = serde_json::from_value(stored)?;
     match &plan.workload {
         Some(next) if !next.may_replace(Some(&stored)) => {
@@ -171,7 +172,8 @@ async fn take_claim(
     held: &[Claim],
 ) -> Result<Option<Claim>, AgbotError> {
     let group = context.model().group(&request.group).cloned();
-    let group = group.ok_or_else(|| AgbotError::Refused(format!("the group {} is gone", request.group)))?;
+    let group =
+        group.ok_or_else(|| AgbotError::Refused(format!("the group {} no longer exists", request.group)))?;
     if may_take(held, request, &group).map_err(refused)? == Grant::Held {
         return Ok(held
             .iter()

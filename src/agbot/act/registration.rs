@@ -63,7 +63,7 @@ pub(super) async fn remove(context: &Context, lease: Lease, target: &Entity) -> 
         let mut tx = context.database.begin().await?;
         check_lease(context, &mut tx, lease).await?;
         if store::delete_registration(&mut tx, &key).await? {
-            let detail = json!({"actor": name, "text": "there is no health policy any more"});
+            let detail = json!({"actor": name, "text": "there is no longer a health policy"});
             insert_event(&mut tx, &row(now, "health.unregistered", target, detail)).await?;
         }
         tx.commit().await?;

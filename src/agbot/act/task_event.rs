@@ -89,7 +89,7 @@ pub(super) fn detached(actor: &str, at: Timestamp, policy: &PolicyId, tasks: &[T
         detail: json!({
             "actor": actor,
             "kept": kept,
-            "text": "the policy has no orchestration any more; its instances go on",
+            "text": "the policy no longer has an orchestration; its instances continue",
         }),
     }
 }

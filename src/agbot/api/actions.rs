@@ -11,7 +11,7 @@ use evenkeel_agbot_store::event::{self as events, EventRow};
 use evenkeel_agbot_store::workload as workloads;
 use evenkeel_api::Accepted;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
-use evenkeel_planner::rolling::action::{Asker, RolloutAction};
+use evenkeel_planner::rolling::action::{Requester, RolloutAction};
 use evenkeel_planner::workload::{
     Instance, InstanceSummary, LastingAction, SlotTasks, UserAction, WorkloadAction, WorkloadRecord,
 };
@@ -158,8 +158,8 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    fn asker(&self, context: &Context) -> Asker<'_> {
-        Asker { actor: &self.actor, now: context.now() }
+    fn requester(&self, context: &Context) -> Requester<'_> {
+        Requester { actor: &self.actor, now: context.now() }
     }
 
     pub(super) fn event(&self, kind: &str, node: Option<&NodeId>, text: &str, context: &Context) -> EventRow {
@@ -275,10 +275,10 @@ async fn carry_out(
         for row in workloads::list_instances_of(&mut tx, &wanted.policy).await? {
             rows.insert(row.node, serde_json::from_value::<Instance>(row.record)?);
         }
-        let asker = wanted.asker(context);
+        let requester = wanted.requester(context);
         let changed = match nodes {
-            None => of_all(&record, &rows, action, &failing, instances, asker),
-            Some(nodes) => of_nodes(&record, &rows, action, nodes, asker),
+            None => of_all(&record, &rows, action, &failing, instances, requester),
+            Some(nodes) => of_nodes(&record, &rows, action, nodes, requester),
         };
         let outcome = match changed {
             Ok(changed) => {
@@ -307,7 +307,8 @@ async fn carry_out(
     Ok(outcome)
 }
 
-/// Lets the engine act at once, so that a status that is read next shows the action; both would wait for the next read of the log.
+/// Makes the engine act at once, so that the next read of the status shows the action; otherwise both would
+/// wait for the next read of the log.
 pub(super) async fn follow(context: &Context) {
     if let Err(error) = context.records.catch_up(context).await {
         tracing::debug!(error = &error as &dyn std::error::Error, "the log of records was not read");
@@ -334,10 +335,10 @@ fn of_all(
     action: WorkloadAction,
     failing: &BTreeSet<NodeId>,
     instances: InstanceSummary,
-    asker: Asker<'_>,
+    requester: Requester<'_>,
 ) -> Result<Changed, String> {
     let is_any_frozen = rows.values().any(|row| row.is_frozen);
-    let next = record.act(action, InstanceSummary { is_any_frozen, ..instances }, asker)?;
+    let next = record.act(action, InstanceSummary { is_any_frozen, ..instances }, requester)?;
     let mut changed: BTreeMap<NodeId, Instance> = BTreeMap::new();
     if action == WorkloadAction::Thaw {
         for (node, row) in rows.iter().filter(|(_, row)| row.is_frozen) {
@@ -348,7 +349,7 @@ fn of_all(
         let failed = rows.iter().filter(|(_, row)| row.failed.is_some()).map(|(node, _)| node);
         for node in failed.chain(failing) {
             let row = rows.get(node).cloned().unwrap_or_default();
-            changed.insert(node.clone(), row.act(WorkloadAction::Clear, asker.now)?);
+            changed.insert(node.clone(), row.act(WorkloadAction::Clear, requester.now)?);
         }
     }
     let record = (action != WorkloadAction::Clear).then_some(next);
@@ -361,7 +362,7 @@ fn of_nodes(
     rows: &BTreeMap<NodeId, Instance>,
     action: WorkloadAction,
     nodes: &BTreeSet<NodeId>,
-    asker: Asker<'_>,
+    requester: Requester<'_>,
 ) -> Result<Changed, String> {
     record.check_free(action)?;
     if action == WorkloadAction::Thaw && (record.is_frozen || record.is_stopped) {
@@ -370,7 +371,7 @@ fn of_nodes(
     let mut changed = Vec::new();
     let mut refused = None;
     for node in nodes {
-        match rows.get(node).cloned().unwrap_or_default().act(action, asker.now) {
+        match rows.get(node).cloned().unwrap_or_default().act(action, requester.now) {
             Ok(row) => changed.push((node.clone(), row)),
             Err(reason) => refused = Some(format!("{} on {node} {reason}", record.policy)),
         }

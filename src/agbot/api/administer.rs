@@ -15,7 +15,7 @@ use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::claims::{Claim, Scope};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::rolling::Rollout;
-use evenkeel_planner::rolling::action::{Asker, RolloutAction, act};
+use evenkeel_planner::rolling::action::{Requester, RolloutAction, act};
 use evenkeel_store::{PgConnection, retry};
 use evenkeel_wire::agbot::claim::FreedClaims;
 use evenkeel_wire::agbot::rollout::ChangedRollouts;
@@ -31,7 +31,7 @@ use crate::AgbotError;
 use crate::context::Context;
 use crate::observe::records::{claim_of, ended};
 
-/// Which rollouts of a policy are meant.
+/// Selection of rollouts of a policy.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OfGroup {
@@ -100,15 +100,15 @@ pub(super) async fn carry_out(
     actor: &str,
     request: &RolloutRequest,
 ) -> Result<Done, AgbotError> {
-    let asker = Asker { actor, now: context.now() };
+    let requester = Requester { actor, now: context.now() };
     let done = retry("rollout.act", || async {
         let mut done = Done::default();
         let mut tx = context.database.begin().await?;
         for record in rollouts::lock_of_policy(&mut tx, &request.policy, request.group.as_ref()).await? {
             let rollout: Rollout = serde_json::from_value(record)?;
-            match act(&rollout, request.action, asker) {
+            match act(&rollout, request.action, requester) {
                 Ok(Some(next)) => {
-                    store(&mut tx, &next, request.action, asker).await?;
+                    store(&mut tx, &next, request.action, requester).await?;
                     done.changed.push(next);
                 }
                 Ok(None) => done.unchanged.push(rollout),
@@ -128,32 +128,32 @@ async fn store(
     tx: &mut PgConnection,
     rollout: &Rollout,
     action: RolloutAction,
-    asker: Asker<'_>,
+    requester: Requester<'_>,
 ) -> Result<(), AgbotError> {
     rollouts::upsert_rollout(tx, &rollout.group, &rollout.policy, &serde_json::to_value(rollout)?).await?;
     let row = EventRow {
-        happened_at: asker.now,
+        happened_at: requester.now,
         kind: action.event_kind().to_owned(),
         ha_group: Some(rollout.group.clone()),
         node: None,
         policy: Some(rollout.policy.clone()),
-        detail: json!({"actor": asker.actor, "target": rollout.effective_target(), "total": rollout.total}),
+        detail: json!({"actor": requester.actor, "target": rollout.effective_target(), "total": rollout.total}),
     };
     events::insert_event(tx, &row).await?;
     Ok(())
 }
 
-/// Which claims of a group are meant.
+/// Filter of the claims of a group.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OfClaim {
-    /// The member that holds it.
+pub(super) struct ClaimFilter {
+    /// Only claims that this member holds.
     node: Option<String>,
-    /// The deployment policy that it is about.
+    /// Only claims of this deployment policy.
     policy: Option<String>,
 }
 
-impl KnownQuery for OfClaim {
+impl KnownQuery for ClaimFilter {
     const REFUSAL: &'static str = "the query may hold node and policy only, each once";
 }
 
@@ -161,7 +161,7 @@ impl KnownQuery for OfClaim {
 pub(super) async fn free_claims(
     op: Op<GroupPath>,
     permission: Permission<right::OrgAdminister>,
-    Query(of): Query<OfClaim>,
+    Query(of): Query<ClaimFilter>,
 ) -> Result<Json<FreedClaims>, Refusal> {
     let GroupPath { organization, hagroup } = &op.path;
     free(&op.context, &permission, (organization, hagroup), of).await
@@ -171,17 +171,17 @@ pub(super) async fn free_claims(
 pub(super) async fn free_claims_of_member(
     op: Op<MemberPath>,
     permission: Permission<right::OrgAdminister>,
-    Query(of): Query<OfClaim>,
+    Query(of): Query<ClaimFilter>,
 ) -> Result<Json<FreedClaims>, Refusal> {
     let MemberPath { organization, hagroup, node } = op.path;
-    free(&op.context, &permission, (&organization, &hagroup), OfClaim { node: Some(node), ..of }).await
+    free(&op.context, &permission, (&organization, &hagroup), ClaimFilter { node: Some(node), ..of }).await
 }
 
 async fn free(
     context: &Arc<Context>,
     permission: &Permission<right::OrgAdminister>,
     (org, group): (&str, &str),
-    of: OfClaim,
+    of: ClaimFilter,
 ) -> Result<Json<FreedClaims>, Refusal> {
     let node = of.node.map(|node| NodeId::new(org, node.strip_prefix(&format!("{org}/")).unwrap_or(&node)));
     let policy = of.policy.map(|policy| {
@@ -194,7 +194,7 @@ async fn free(
     };
     match release(context, permission, &GroupId::new(org, group), is_meant).await {
         Ok(freed) if freed.is_empty() => {
-            let message = format!("nobody holds such a claim of HA group {org}/{group}");
+            let message = format!("no such claim of HA group {org}/{group} is held");
             Err(Refusal::new(StatusCode::NOT_FOUND, message))
         }
         Ok(freed) => {

@@ -116,7 +116,7 @@ async fn read_itself(
 /// caller's name.
 ///
 /// # Errors
-/// 401 without good credentials, 403 for everybody else, 503 when the exchange does not respond.
+/// 401 without valid credentials, 403 for all other callers, 503 when the exchange does not respond.
 pub(super) async fn may_administrate(
     context: &Context,
     headers: &HeaderMap,
@@ -261,7 +261,7 @@ pub(super) fn missing_policy(org: &str, policy: &str) -> Refusal {
 /// Returns the name of a caller who may act on a deployment policy, with the policy: its owner, or an administrator of its organization.
 ///
 /// # Errors
-/// As [`readable_policy`], and 403 for everybody else.
+/// See [`readable_policy`]; 403 for all other callers.
 pub(super) async fn may_operate(
     context: &Context,
     headers: &HeaderMap,

@@ -39,7 +39,7 @@ pub(super) async fn confirm_fence(
     let names: Vec<&str> = policies.iter().map(PolicyId::as_str).collect();
     let message = match names.is_empty() {
         true => format!("no deployment policy has an instance on {node}"),
-        false => format!("nothing runs on {node} any more: {} may start elsewhere", names.join(", ")),
+        false => format!("nothing runs on {node}: {} may start elsewhere", names.join(", ")),
     };
     Ok(Json(done(message)))
 }

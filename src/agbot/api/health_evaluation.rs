@@ -165,7 +165,7 @@ fn rules(query: &HealthQuery, of_org: EvaluationRules) -> EvaluationRules {
     }
 }
 
-/// How an agbot keeps one of the engine's reports up.
+/// Interval and lifetime with which an agbot renews one of the engine's reports.
 struct KeptUp {
     until: Timestamp,
     ttl_secs: u64,
@@ -183,7 +183,7 @@ impl KeptUp {
     }
 }
 
-/// How health is shown to one caller.
+/// View of health for one caller.
 struct Shape<'a> {
     seen: &'a SeenNodes,
     entity: &'a Entity,

@@ -31,7 +31,10 @@ fn text(text: String, seen: &SeenNodes) -> String {
 }
 
 /// A reason as the caller may see it. Every reason that names another node has its arm here.
-#[expect(clippy::too_many_lines, reason = "the compiler asks for every reason here, whether it names a node")]
+#[expect(
+    clippy::too_many_lines,
+    reason = "the match is exhaustive: the compiler requires every reason here, whether it names a node"
+)]
 pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
     match blocked {
         Blocked::HaMinimum { group, service, wanted, running, missing } => Blocked::HaMinimum {

@@ -107,8 +107,8 @@ fn endpoints() -> Vec<Operation> {
 fn upgrade_endpoints() -> Vec<Operation> {
     vec![
         post("/org/{organization}/node/{node}/upgrade", "ask_for_upgrade", upgrade::upgrade_node)
-            .doc(TAG, "Asks, as a node, whether it may upgrade its agent now")
-            .success("it may, and holds the claim of its group")
+            .doc(TAG, "Requests permission for a node to upgrade its agent now")
+            .success("granted: the node holds the claim of its group")
             .response::<ApiResponse>(404, "the management policy does not exist")
             .response::<ApiResponse>(409, "not now: another member holds the claim, or too few others run"),
         post(
@@ -116,8 +116,8 @@ fn upgrade_endpoints() -> Vec<Operation> {
             "ask_for_management",
             upgrade::manage_node,
         )
-        .doc(TAG, "Asks, as a member of a group, whether it may carry out a management policy now")
-        .success("it may, and holds the claim of its group")
+        .doc(TAG, "Requests permission for a member of a group to execute a management policy now")
+        .success("granted: the node holds the claim of its group")
         .response::<ApiResponse>(404, "the management policy does not exist")
         .response::<ApiResponse>(409, "not now: another member holds the claim, or too few others run"),
     ]
@@ -131,14 +131,17 @@ fn administration_endpoints() -> Vec<Operation> {
             administer::act_on_rollouts,
         )
         .doc(TAG, "Pauses, resumes, aborts, rolls back or retries the rollouts of a deployment policy")
-        .success("the rollouts as they are now, and which cannot do that")
-        .response::<ApiResponse>(409, "none of them can do that now: the text says why"),
+        .success("the current state of the rollouts, and those to which the action does not apply")
+        .response::<ApiResponse>(
+            409,
+            "the action applies to none of them now: the message states the reason",
+        ),
         post(
             "/orgs/{organization}/agbot/agreements/{agreement}/confirm-stop",
             "confirm_stop",
             stop::confirm_stop,
         )
-        .doc(TAG, "Records that the instance of an agreement that ended does not run any more")
+        .doc(TAG, "Records that the instance of an ended agreement no longer runs")
         .success("the instance counts as stopped")
         .response::<ApiResponse>(404, "no such agreement")
         .response::<ApiResponse>(409, "the agreement has not ended"),
@@ -155,38 +158,38 @@ fn administration_endpoints() -> Vec<Operation> {
         .response::<ApiResponse>(404, "no such node")
         .response::<ApiResponse>(409, "the node is not down"),
         delete(CLAIMS, "free_claims", administer::free_claims)
-            .doc(TAG, "Frees the claims of a group, or those that the query names")
-            .success("the claims that were freed"),
+            .doc(TAG, "Releases the claims of a group, or those that the query names")
+            .success("the released claims"),
         delete(
             "/orgs/{organization}/hagroups/{hagroup}/upgrades/{node}",
             "free_claims_of_member",
             administer::free_claims_of_member,
         )
-        .doc(TAG, "Frees the claims that a member of a group holds")
-        .success("the claims that were freed"),
+        .doc(TAG, "Releases the claims that a member of a group holds")
+        .success("the released claims"),
     ]
 }
 
 fn status_endpoints() -> Vec<Operation> {
     vec![
         get(CLAIMS, "list_upgrades", status::list_upgrades)
-            .doc(TAG, "Answers who holds the claims of a group and who waits for them")
-            .success("the claims and what waits")
+            .doc(TAG, "Returns the claims of a group with their holders, and the members that wait for them")
+            .success("the claims and the waiting members")
             .response::<ApiResponse>(404, "the HA group does not exist"),
         get("/orgs/{organization}/agbot/agreements", "list_agreements", status::list_agreements)
-            .doc(TAG, "Lists what the agbot has agreed to with the nodes of an organization")
+            .doc(TAG, "Lists the agbot's agreements with the nodes of an organization")
             .success("the agreements"),
         get("/orgs/{organization}/agbot/reasons", "list_reasons", status::list_reasons)
-            .doc(TAG, "Tells how each pair of node and deployment policy stands, and why")
+            .doc(TAG, "Returns the state of each pair of node and deployment policy, with the reason")
             .success("the pairs"),
         get("/orgs/{organization}/agbot/rollouts", "list_rollouts", status::list_rollouts)
             .doc(TAG, "Lists the rollouts through the groups of an organization")
             .success("the rollouts"),
         get("/orgs/{organization}/agbot/events", "list_events", status::list_events)
-            .doc(TAG, "Lists what the agbot did lately, newest first")
+            .doc(TAG, "Lists recent events of the agbot, newest first")
             .success("the events"),
         get("/agbot/status", "get_agbot_status", status::get_agbot_status)
-            .doc(TAG, "Answers the health of the agbot")
+            .doc(TAG, "Returns the health of the agbot")
             .success("its health"),
     ]
 }
@@ -198,8 +201,8 @@ fn plan_endpoint() -> Operation {
         plan::plan_deployment_policy,
     )
     .alias("/orgs/{organization}/deployment/policies/{policy}/plan")
-    .doc(TAG, "Plans a write of a deployment policy: what it would create, replace, move and stop, in order, without acting")
-    .success("the changes, what would wait after them, and a token of the plan")
+    .doc(TAG, "Plans a write of a deployment policy: returns the instances that it would create, replace, move and stop, in order, and changes nothing")
+    .success("the changes, the steps that would still be blocked, and a token of the plan")
     .response::<ApiResponse>(404, "the policy does not exist or is not served")
     .response::<ApiResponse>(409, "nodes have tasks of the policy, so that mode and scope.type cannot change")
 }
@@ -212,7 +215,7 @@ fn orchestration_endpoints() -> Vec<Operation> {
             orchestration::get_orchestration,
         )
         .alias("/orgs/{organization}/deployment/policies/{policy}/orchestration")
-        .doc(TAG, "Returns the runtime status of a deployment policy: what runs, where, and whether that is as wanted")
+        .doc(TAG, "Returns the runtime status of a deployment policy: its current and wanted instances with their nodes")
         .success("the status"),
         get(
             "/orgs/{organization}/business/policies/{policy}/tasks",
@@ -228,7 +231,7 @@ fn orchestration_endpoints() -> Vec<Operation> {
             workload_events::list_policy_events,
         )
         .alias("/orgs/{organization}/deployment/policies/{policy}/events")
-        .doc(TAG, "Lists the events about a deployment policy in the order of their numbers")
+        .doc(TAG, "Lists the events about a deployment policy, ordered by sequence number")
         .success("the events"),
         get(
             "/orgs/{organization}/business/policies/{policy}/explain",
@@ -236,7 +239,7 @@ fn orchestration_endpoints() -> Vec<Operation> {
             explain::explain_policy,
         )
         .alias("/orgs/{organization}/deployment/policies/{policy}/explain")
-        .doc(TAG, "Explains why instances of a deployment policy are, or are not, on nodes")
+        .doc(TAG, "Explains the placement of the instances of a deployment policy")
         .success("the constraints in their order, and the nodes that each removed"),
         post(
             "/orgs/{organization}/business/policies/{policy}/actions/{action}",
@@ -246,21 +249,21 @@ fn orchestration_endpoints() -> Vec<Operation> {
         .alias("/orgs/{organization}/deployment/policies/{policy}/actions/{action}")
         .doc(TAG, "Starts, stops, freezes or thaws a deployment policy, clears its failures, or pauses, resumes or rolls back its update")
         .success("the action is accepted")
-        .response::<ApiResponse>(409, "the present state does not allow the action: the text says why"),
+        .response::<ApiResponse>(409, "the current state does not allow the action: the message states the reason"),
         get(
             "/orgs/{organization}/business/policies/{policy}/actions/{action}",
             "get_action",
             actions::get_action,
         )
         .alias("/orgs/{organization}/deployment/policies/{policy}/actions/{action}")
-        .doc(TAG, "Returns how far an action on a deployment policy is")
+        .doc(TAG, "Returns the progress of an action on a deployment policy")
         .success("the action"),
         get(
             "/orgs/{organization}/orchestration/events",
             "list_orchestration_events",
             workload_events::list_orchestration_events,
         )
-        .doc(TAG, "Lists the events about the deployment policies and nodes of an organization in the order of their numbers")
+        .doc(TAG, "Lists the events about the deployment policies and nodes of an organization, ordered by sequence number")
         .success("the events"),
     ]
 }
@@ -303,7 +306,7 @@ fn health_endpoints() -> Vec<Operation> {
         ),
         evaluated(
             get(ORG, "get_org_health", health_evaluation::get_org_health),
-            "Evaluates the health of an organization, from its own events and from what it holds",
+            "Evaluates the health of an organization from its own events and from its entities",
         ),
         evaluated(
             get(NODE, "get_node_health", health_evaluation::get_node_health),
@@ -333,10 +336,10 @@ fn blocklist_endpoints() -> Vec<Operation> {
     const BLOCKLIST: &str = "/orgs/{organization}/blocklist";
     vec![
         get(BLOCKLIST, "list_blocklist", blocklist::list_blocklist)
-            .doc(TAG, "Lists the nodes that get no start of a service version that keeps failing on them")
+            .doc(TAG, "Lists the nodes on which a service version is blocked because it keeps failing there")
             .success("the entries"),
         delete(BLOCKLIST, "clear_blocklist", blocklist::clear_blocklist)
-            .doc(TAG, "Lets services start again on nodes on which they kept failing")
+            .doc(TAG, "Unblocks services on nodes on which they kept failing")
             .success("the entries that blocked their nodes"),
     ]
 }
@@ -350,7 +353,7 @@ fn registration_endpoints() -> Vec<Operation> {
         )
         .doc(
             TAG,
-            "Lists the HA groups and deployment policies with a health policy, and which agbot checks them",
+            "Lists the HA groups and deployment policies with a health policy, and the agbots that check them",
         )
         .success("the registrations"),
         post(
@@ -361,13 +364,13 @@ fn registration_endpoints() -> Vec<Operation> {
         .doc(TAG, "Recovers members of an HA group by its health policy")
         .success("the action is accepted")
         .response::<ApiResponse>(404, "the HA group does not exist, or the node is not one of its members")
-        .response::<ApiResponse>(409, "the present state does not allow the action: the text says why"),
+        .response::<ApiResponse>(409, "the current state does not allow the action: the message states the reason"),
         get(
             "/orgs/{organization}/hagroups/{hagroup}/actions/{action}",
             "get_ha_group_action",
             registration::get_group_action,
         )
-        .doc(TAG, "Returns how far an action on an HA group is")
+        .doc(TAG, "Returns the progress of an action on an HA group")
         .success("the action")
         .response::<ApiResponse>(404, "there is no such action"),
     ]

@@ -40,7 +40,7 @@ impl<R: Right> Permission<R> {
     /// Checks the caller of a request.
     ///
     /// # Errors
-    /// As [`Right::check`].
+    /// See [`Right::check`].
     pub(super) async fn of<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<Permission<R>, Refusal> {
         Ok(Permission(R::check(op, headers).await?))
     }

@@ -86,7 +86,7 @@ impl Refusal {
     }
 }
 
-/// How the code in the body of a refusal is written.
+/// Format of the code in the body of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CodeForm {
     /// A word, as in the exchange.
@@ -112,7 +112,7 @@ fn code_of(status: StatusCode) -> Option<&'static str> {
 
 /// The parameters of a path.
 pub(super) trait Names: DeserializeOwned + Send + Sync + 'static {
-    /// How the codes of refusals are written.
+    /// Format of the codes of refusals.
     const CODES: CodeForm = CodeForm::Word;
 
     /// The organization.
@@ -289,7 +289,7 @@ impl<T: KnownQuery> Input for Query<T> {
 /// Returns the refusal when the agbot's records cannot be read.
 pub(super) fn unreadable(error: &(dyn std::error::Error + 'static)) -> Refusal {
     tracing::warn!(error, "the agbot's records could not be read");
-    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the agbot's database does not answer; ask again")
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the agbot's database does not respond; try again")
 }
 
 /// Reads a body that may be empty; a refusal has the shape of the API.
@@ -362,7 +362,7 @@ pub(super) trait Handler<A>: Clone + Send + Sync + 'static {
     /// The right that the permission in the signature proves.
     const ACCESS: RequiredAccess;
 
-    /// How the codes of refusals are written.
+    /// Format of the codes of refusals.
     const CODES: CodeForm;
 
     /// Carries out a request of the operation of this name.

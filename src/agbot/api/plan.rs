@@ -49,7 +49,7 @@ impl Input for PolicyToPlan {
             return Ok(PolicyToPlan(None));
         }
         let refused = |error: serde_json::Error| {
-            Refusal::new(StatusCode::BAD_REQUEST, format!("the body is no deployment policy: {error}"))
+            Refusal::new(StatusCode::BAD_REQUEST, format!("the body is not a deployment policy: {error}"))
         };
         // The shape is that of a write; what is planned is the document itself.
         serde_json::from_slice::<PostDeploymentPolicy>(&body).map_err(refused)?;
@@ -129,7 +129,7 @@ fn document_of(
 ) -> Result<DeploymentPolicyResponse, Refusal> {
     match body {
         Some(body) => serde_json::from_value(body).map_err(|error| {
-            Refusal::new(StatusCode::BAD_REQUEST, format!("the body is no deployment policy: {error}"))
+            Refusal::new(StatusCode::BAD_REQUEST, format!("the body is not a deployment policy: {error}"))
         }),
         None => stored.ok_or_else(|| {
             Refusal::new(StatusCode::NOT_FOUND, format!("deployment policy {policy} does not exist"))
@@ -220,20 +220,20 @@ fn change(
 
 fn reason(cause: Option<&Cause>) -> &'static str {
     match cause {
-        None => "the instance is not wanted any more",
+        None => "the instance is no longer wanted",
         Some(Cause::User { .. }) => "a user requested it",
         Some(Cause::NodeLost) => "its node is down or deleted",
         Some(Cause::TaskFailed) => "it failed",
-        Some(Cause::Incompatible) => "the policy does not select its node any more",
+        Some(Cause::Incompatible) => "the policy no longer selects its node",
         Some(Cause::Drain) => "its node is being drained",
         Some(Cause::Update) => "another version is wanted",
-        Some(Cause::Rollback) => "the earlier version is wanted back",
+        Some(Cause::Rollback) => "the earlier version is restored",
         Some(Cause::Return) => "it returns to the node that it left during an upgrade",
         Some(Cause::Rebalance) => "another node ranks better, or is in the preferred domain",
-        Some(Cause::Cure) => "the placement does not want it on its node",
+        Some(Cause::Cure) => "the placement excludes its node",
         Some(Cause::Health) => "its health policy recovers it",
         Some(Cause::NodeHealth) => "the health policy of the HA group recovers its node",
-        Some(Cause::Withdrawn) => "no instance is wanted any more",
+        Some(Cause::Withdrawn) => "instances are no longer wanted",
         Some(Cause::Scale) => "more instances are wanted",
     }
 }

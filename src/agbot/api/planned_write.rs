@@ -31,7 +31,7 @@ pub(super) struct PlannedWrite<'a> {
 /// others, 409 when mode or kind of scope would change under tasks.
 pub(super) fn check(model: &Model, write: &PlannedWrite<'_>, read: &[Event]) -> Result<(), Refusal> {
     let service = write.document.service().map_err(|error| {
-        Refusal::new(StatusCode::BAD_REQUEST, format!("the body is no deployment policy: {error}"))
+        Refusal::new(StatusCode::BAD_REQUEST, format!("the body is not a deployment policy: {error}"))
     })?;
     require_services(&service, read)?;
     if write.document.orchestration.is_some() {

@@ -137,7 +137,7 @@ fn member_of_policies(request: &ActionRequest) -> Option<&'static str> {
 fn refused(group: &GroupId, refusal: ActionRefusal) -> Refusal {
     match refusal {
         ActionRefusal::NoNode { node, .. } => {
-            let text = format!("node: {node} is no member of the HA group {group}");
+            let text = format!("node: {node} is not a member of the HA group {group}");
             Refusal::new(StatusCode::NOT_FOUND, text)
         }
         ActionRefusal::Malformed(text) => Refusal::new(StatusCode::BAD_REQUEST, text),

@@ -65,7 +65,7 @@ pub(super) async fn get_agbot_status(
     Ok(Json(status))
 }
 
-/// Claims of a group and what waits for them.
+/// Claims of a group and the members that wait for them.
 pub(super) async fn list_upgrades(
     op: Op<GroupPath>,
     permission: Permission<right::NodesRead>,
@@ -141,7 +141,7 @@ pub(super) async fn list_agreements(
     WholeList::paged(open, "]}}", load).await.map_err(|error: ListError| unreadable(&error))
 }
 
-/// Where a page of agreements ends: node and policy.
+/// End of a page of agreements: node and policy.
 type Pair = (NodeId, PolicyId);
 
 async fn live_page(

@@ -1,4 +1,4 @@
-//! May this member upgrade its agent now? Both forms of the question, one decision.
+//! Permission for a member to upgrade its agent now: both forms of the request, one decision.
 //!
 //! Source: requirements 004 ("Agbot APIs", 200 or 409); agbot 3.3 (201, 409, 400, 401); orchestration E6.
 
@@ -122,7 +122,7 @@ async fn decide(context: &Arc<Context>, asked: &Asked, found: NodeResponse) -> R
         }
         Err(error) => {
             tracing::error!(error = &error as &dyn std::error::Error, "an upgrade could not be decided");
-            let message = "the agbot's database does not answer; ask again";
+            let message = "the agbot's database does not respond; try again";
             Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, message))
         }
     }

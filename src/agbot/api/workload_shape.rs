@@ -26,7 +26,7 @@ use super::hidden;
 /// A node that the caller may not read.
 const HIDDEN: &str = "?";
 
-/// How a policy is shown to one caller.
+/// View of a policy for one caller.
 #[derive(Clone, Copy)]
 pub(super) struct Shape<'a> {
     pub(super) policy: &'a PolicyId,
@@ -400,14 +400,14 @@ pub(super) fn most_actionable(rules: &[String]) -> Option<&str> {
 pub(super) fn hint(rule: &str, slots: &[wire::BlockedSlot], has_tasks: bool) -> String {
     let text = match rule {
         "HAMinimum" if has_tasks => {
-            "bring another member of the group back, set ha.offlinePeerPolicy to proceed, or do without with: hzn exchange deployment orchestration update POLICY resume --force"
+            "bring another member of the group back, set ha.offlinePeerPolicy to proceed, or continue without it with: hzn exchange deployment orchestration update POLICY resume --force"
         }
         "HAMinimum" => "bring another member of the group back",
         "HALock" => "wait for the claim to end, or free it with: hzn exchange hagroup free",
         "NoCandidate"
             if slots.iter().any(|slot| slot.reason == rule && slot.detail.contains("Blocklist ")) =>
         {
-            "mend what fails on the node, then: hzn exchange blocklist clear"
+            "fix the cause of the failures on the node, then: hzn exchange blocklist clear"
         }
         "NoCandidate" => "make a node available that the constraints of the placement allow",
         "Capacity" => "make room on the node, raise its capacities, or write loads that fit",
@@ -418,8 +418,8 @@ pub(super) fn hint(rule: &str, slots: &[wire::BlockedSlot], has_tasks: bool) -> 
             );
         }
         "NodeDown" => "bring the node back",
-        "AgentPeer" => "bring the other member back, or mend the agent upgrade that failed on it",
-        "Blocklist" => "mend what fails on the node, then: hzn exchange blocklist clear",
+        "AgentPeer" => "bring the other member back, or fix the agent upgrade that failed on it",
+        "Blocklist" => "fix the cause of the failures on the node, then: hzn exchange blocklist clear",
         "Frozen" => return thaw_hint(slots),
         _ => "",
     };

@@ -1,4 +1,4 @@
-//! Where the mailbox is read from.
+//! Position from which the mailbox is read.
 //!
 //! Numbers of messages follow the order in which they are written, not that in which they are committed: a smaller number may come after a
 //! greater one was read. So each read begins a while before the newest message that is known, and now and then a long while before it.

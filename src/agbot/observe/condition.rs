@@ -234,7 +234,7 @@ fn changes(condition: &NodeCondition, recorded: &Recorded, agbot: &str) -> Vec<N
         let detail = if is.is_drained {
             json!({"actor": agbot, "text": "it is drained: no instance is left on it"})
         } else {
-            json!({"actor": user, "text": "it is not drained any more"})
+            json!({"actor": user, "text": "it is no longer drained"})
         };
         events.push(event(DRAINED, is.is_drained, detail));
     }

@@ -82,7 +82,7 @@ pub async fn org_settings(context: &Context, org: &str) -> Result<Vec<Event>, Cl
         None => OrgSettings::default(),
         Some(Ok(settings)) => settings,
         Some(Err(error)) => {
-            tracing::error!(org, %error, "the settings of the organization cannot be read: what was known before holds");
+            tracing::error!(org, %error, "the settings of the organization cannot be read: the previous settings stay in force");
             return Ok(Vec::new());
         }
     };

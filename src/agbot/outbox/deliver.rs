@@ -20,7 +20,7 @@ pub(super) async fn deliver(context: &Context, row: &OutboxRow) -> Result<(), Ag
             tracing::debug!(
                 node.id = row.node.as_str(),
                 subject = row.subject,
-                "effect dropped: the node is gone"
+                "effect dropped: the node no longer exists"
             );
             Ok(())
         }

@@ -51,7 +51,7 @@ pub(crate) struct Outbox {
 struct Commands {
     running: usize,
     /// True if any of them may have enqueued an effect. It stays set until the last command ends, because a
-    /// command that ends cannot tell its own effect from that of another one that has not committed yet.
+    /// command that ends cannot distinguish its own effect from that of another one that has not committed yet.
     have_enqueued: bool,
 }
 

@@ -54,7 +54,7 @@ pub(crate) async fn start(
     if !address.ip().is_loopback() {
         tracing::warn!(
             %address,
-            "the local API, which needs no credentials and has no TLS, listens beyond this machine: whoever reaches it controls the node"
+            "the local API, which needs no credentials and has no TLS, listens beyond this machine: anyone who reaches it controls the node"
         );
     }
     let hosts = Arc::new(Hosts::new(address, hosts));
@@ -79,7 +79,7 @@ pub(crate) async fn end(api: Option<JoinHandle<()>>) {
 /// Content types of bodies. The others can be sent by a page of another site without asking.
 const CONTENT_TYPES: [&str; 3] = ["application/json", "application/octet-stream", "application/x-pem-file"];
 
-/// Lets only requests through that a program of this machine sends, or a page that the agent itself has shown.
+/// Accepts only requests from a program of this machine, or from a page that the agent itself has served.
 ///
 /// The API needs no credentials. A browser of the machine reaches it for any page that it shows, and so does a page whose name resolves to
 /// this machine; neither may use it.

@@ -91,7 +91,7 @@ async fn reset(api: &Api, name: Option<String>) -> Result<(StatusCode, String), 
         Some(name) if count == 0 => {
             Err(Refusal::NotFound(format!("management policy {name} does not concern this node")))
         }
-        _ => Ok((StatusCode::CREATED, format!("{count} management policies start anew"))),
+        _ => Ok((StatusCode::CREATED, format!("{count} management policies start again"))),
     }
 }
 

@@ -150,7 +150,7 @@ async fn check_at_hub(api: &Api, org: &str, id: &str, token: &str, pattern: &str
         .map_err(|error| unusable(error.to_string()))?;
     let node = match client.node(&NodeId::new(org, id)).await {
         Ok(Some(node)) => node,
-        Ok(None) => return Err(Refusal::Input("the hub does not know the node".to_owned(), "device.id")),
+        Ok(None) => return Err(Refusal::Input("the node does not exist on the hub".to_owned(), "device.id")),
         Err(error) if error.is_unauthorized() => {
             return Err(Refusal::Input("the hub refuses the node's id or token".to_owned(), "device.token"));
         }
@@ -181,7 +181,7 @@ async fn configure(
 ) -> Result<(StatusCode, Json<ConfigState>), Refusal> {
     let Json(wanted) = body.map_err(|error| Refusal::Input(error.body_text(), "configstate"))?;
     if !matches!(wanted.state.as_str(), CONFIGURED | CONFIGURING) {
-        return Err(Refusal::Input(format!("\"{}\" is no state", wanted.state), "configstate.state"));
+        return Err(Refusal::Input(format!("\"{}\" is not a state", wanted.state), "configstate.state"));
     }
     let journal = api.journal().await?;
     let Some(registration) = &journal.registration else { return Err(Refusal::NotRegistered) };

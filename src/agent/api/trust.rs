@@ -32,7 +32,7 @@ fn file_path(api: &Api, name: &str) -> Result<PathBuf, Refusal> {
     let is_plain =
         |character: char| character.is_ascii_alphanumeric() || matches!(character, '.' | '-' | '_');
     if name.starts_with('.') || !name.ends_with(".pem") || !name.chars().all(is_plain) || name.len() > 200 {
-        return Err(Refusal::Input(format!("\"{name}\" is no usable name of a key file"), "file"));
+        return Err(Refusal::Input(format!("\"{name}\" is not a usable name of a key file"), "file"));
     }
     Ok(directory(api).join(name))
 }
@@ -94,7 +94,7 @@ async fn show(State(api): State<Api>, Path(name): Path<String>) -> Result<String
 async fn add(State(api): State<Api>, Path(name): Path<String>, pem: String) -> Result<StatusCode, Refusal> {
     let path = file_path(&api, &name)?;
     if !pem.contains("-----BEGIN ") {
-        return Err(Refusal::Input("the body is no PEM text".to_owned(), "body"));
+        return Err(Refusal::Input("the body is not PEM text".to_owned(), "body"));
     }
     let unavailable = |error: files::FileError| Refusal::Unavailable(error.to_string());
     files::create_private_directory(&directory(&api)).map_err(unavailable)?;

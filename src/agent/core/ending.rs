@@ -52,7 +52,7 @@ impl Core {
     }
 }
 
-/// Reports to the hub that the agent ends on purpose. It ends all the same if the hub does not hear that.
+/// Reports to the hub that the agent ends on purpose. It ends even if the hub does not receive the report.
 ///
 /// # Source
 /// Orchestration A10.1.

@@ -25,7 +25,7 @@ const REFUSED_FOR: Duration = Duration::from_secs(5);
 /// Number of attempts to report to the hub that everything has stopped on a node that was deleted there.
 const CONFIRMATIONS: u32 = 5;
 /// The log line when the hub did not take that report.
-const UNCONFIRMED: &str = "the hub does not know that everything has stopped: what may run only once starts elsewhere when the silent time is over, or when an administrator confirms it";
+const UNCONFIRMED: &str = "the hub has no confirmation that everything has stopped: instances that may run only once start elsewhere when the node counts as down, or when an administrator confirms the stop";
 /// Pause before the hub is asked again whether another agent still reports for the node.
 const RETURN_PAUSE: Duration = Duration::from_secs(30);
 
@@ -34,7 +34,7 @@ async fn confirm_departure(client: Client, node: NodeId, handle: Handle) {
     for attempt in 1..=CONFIRMATIONS {
         match client.confirm_departure(&node).await {
             Err(error) if !error.is_unauthorized() => {
-                tracing::debug!(%error, "the hub does not know yet that everything has stopped");
+                tracing::debug!(%error, "the hub has not confirmed yet that everything has stopped");
                 tokio::time::sleep(FIRST_PAUSE * attempt).await;
             }
             // Nobody waits for it when the hub does not know the node at all.
@@ -58,7 +58,7 @@ impl Core {
             return;
         }
         if was_known && since.elapsed() >= REFUSED_FOR {
-            tracing::warn!("the hub no longer knows this node: it is unregistered");
+            tracing::warn!("this node no longer exists on the hub: it is unregistered");
             self.is_leaving = true;
             self.session = None;
             self.apply(Event::Deleted);
@@ -73,7 +73,7 @@ impl Core {
         }
         if self.return_at.is_none() {
             let text = format!("stopped reporting to the hub: {why}");
-            tracing::error!(why, "another agent has the identity of this node: nothing is reported any more");
+            tracing::error!(why, "another agent has the identity of this node: this one no longer reports");
             self.journal.note(text, clock::now_secs());
         }
         self.journal.superseded = Some(why.to_owned());
@@ -112,7 +112,7 @@ impl Core {
         Ok(())
     }
 
-    /// Reports to the hub which nodes, deleted there, run nothing any more.
+    /// Reports to the hub the nodes, deleted there, on which nothing runs any longer.
     pub(super) fn confirm_departures(&mut self) {
         if !self.journal.state.leftovers.is_empty() {
             return;

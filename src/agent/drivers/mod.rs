@@ -155,7 +155,7 @@ pub(crate) const LARGEST_LOG_PART: usize = 1024 * 1024;
 /// The beginning of a part of an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogStart {
-    /// So many lines before the end.
+    /// That many lines before the end.
     Last(usize),
     /// The position at which an earlier part ended.
     After(String),
@@ -166,7 +166,7 @@ pub enum LogStart {
 pub struct LogPart {
     /// The output; its last line may be incomplete.
     pub text: String,
-    /// Where the next part begins.
+    /// Start of the next part.
     pub position: String,
 }
 
@@ -208,7 +208,7 @@ pub trait Driver: Send + Sync {
     /// Kills a service and removes its remains.
     async fn kill(&self, key: &str) -> Result<(), DriverError>;
 
-    /// Lets the containers of a service that are paused continue; the others are left as they are.
+    /// Resumes the paused containers of a service; the others are left as they are.
     async fn unpause(&self, key: &str) -> Result<(), DriverError>;
 
     /// Returns the driver's observation of a service.

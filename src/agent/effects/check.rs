@@ -5,7 +5,7 @@ use evenkeel_wire::exchange::task_health::{CommandResult, EndedCommand, TaskChec
 use super::Context;
 use crate::{address::Addresses, step::Event};
 
-/// Makes the check, with its attempts. A check that is broken says nothing about the task, which counts as healthy.
+/// Runs the check, with its attempts. A broken check proves nothing about the task, which counts as healthy.
 pub(super) async fn check(
     context: Context,
     agreement: String,
@@ -22,7 +22,7 @@ pub(super) async fn check(
             let error = health.message.as_deref().unwrap_or_default();
             (
                 CommandResult::Ok,
-                Some(format!("the check is broken and says nothing about the instance: {error}")),
+                Some(format!("the check is broken and proves nothing about the instance: {error}")),
             )
         }
         Some(_) => (CommandResult::Ok, None),

@@ -279,7 +279,7 @@ async fn supervise(
                 context.driver.stop(&agreement.id).await?;
             }
             other => {
-                return Err(DriverError::Unsuitable(format!("the agent does not know the command {other}")));
+                return Err(DriverError::Unsuitable(format!("unknown command of the agent: {other}")));
             }
         }
         context.driver.start(&spec).await
@@ -349,7 +349,7 @@ async fn send(
 ) -> Result<Option<Event>, String> {
     match hub(&context)?.send(&agbot, &message).await.map_err(text)? {
         Delivery::Delivered => {}
-        Delivery::NoReceiver => tracing::info!(agbot, "message has no receiver any more"),
+        Delivery::NoReceiver => tracing::info!(agbot, "message no longer has a receiver"),
     }
     Ok(Some(Event::Sent { number }))
 }

@@ -18,7 +18,7 @@ const JUST_STARTED_SECS: f64 = 300.0;
 /// True once this agent has had its machine rebooted; each of its tasks may have a command to do so.
 static IS_REBOOTING: AtomicBool = AtomicBool::new(false);
 
-/// Has the machine rebooted, once for all tasks of its node.
+/// Reboots the machine, once for all tasks of its node.
 ///
 /// # Errors
 /// When the agent may not do that, or the program fails.
@@ -38,7 +38,7 @@ async fn reboot_since(program: Option<&Path>, uptime_secs: Option<f64>) -> Resul
     if IS_REBOOTING.swap(true, Ordering::SeqCst) {
         return Ok(());
     }
-    tracing::warn!(program = %program.display(), "the machine is rebooted, as the hub wants it");
+    tracing::warn!(program = %program.display(), "the machine is rebooted on request of the hub");
     let outcome = run(program).await;
     if outcome.is_err() {
         IS_REBOOTING.store(false, Ordering::SeqCst);

@@ -49,7 +49,7 @@ pub(crate) struct Link {
     settings: Arc<AgentSettings>,
     handle: Handle,
     run: Arc<RunHeader>,
-    /// Signaled when another task needs a lease, or none any more.
+    /// Signaled when another task needs a lease, or when none needs one any longer.
     changed: Arc<Notify>,
     connection: Option<BufReader<UnixStream>>,
     number: u64,
@@ -151,7 +151,7 @@ impl Link {
         }
     }
 
-    /// Lets the guardian confirm leases. A guardian that has not responded to an earlier request gets another
+    /// Makes the guardian confirm leases. A guardian that has not responded to an earlier request gets another
     /// one.
     async fn ask(&mut self, agent: &str, leases: Vec<Lease>) -> Result<Confirmation, Unconfirmed> {
         self.number += 1;
@@ -233,7 +233,7 @@ impl Link {
         own.is_some_and(|own| own != confirmation.program)
     }
 
-    /// Lets the guardian end, so that another one takes its place.
+    /// Stops the guardian, so that another one replaces it.
     async fn dismiss(&mut self, agent: &str, leases: Vec<Lease>) -> Result<(), Ended> {
         self.report(Guard::Absent, Vec::new(), GuardianState::Absent).await?;
         dismiss(&self.settings.data_dir, agent, self.means(), leases).await;
@@ -245,7 +245,7 @@ impl Link {
     fn kill_silent(&mut self) {
         let peer = self.connection.as_ref().and_then(|one| one.get_ref().peer_cred().ok()?.pid());
         let Some(pid) = peer else { return };
-        tracing::error!(pid, "the guardian does not respond and is ended; another one takes its place");
+        tracing::error!(pid, "the guardian does not respond and is stopped; another one replaces it");
         // It may have ended meanwhile.
         let _gone = kill(Pid::from_raw(pid), Signal::SIGKILL);
         (self.connection, self.silent_since) = (None, None);
@@ -304,7 +304,7 @@ pub(super) fn program_of(program: &Path) -> PathBuf {
     fs::read_link(program).or_else(|_| fs::canonicalize(program)).unwrap_or_else(|_| program.to_owned())
 }
 
-/// Lets the guardian of a data directory end, if the agent has started it; it keeps the leases for the next one.
+/// Stops the guardian of a data directory, if the agent has started it; it keeps the leases for the next one.
 pub(crate) async fn dismiss(directory: &Path, agent: &str, means: Means, leases: Vec<Lease>) {
     let request = Request { number: 1, agent: agent.to_owned(), means, leases, is_last: true };
     let exchange = async {

@@ -26,7 +26,7 @@ pub const COMMAND: &str = "agent-guardian";
 /// Time after the end of a lease in which the agent may still kill the instances itself.
 const MARGIN_MS: u64 = 2_000;
 
-/// How an agent starts its guardian.
+/// Settings with which an agent starts its guardian.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuardianCommand {
     /// The program.
@@ -35,7 +35,7 @@ pub struct GuardianCommand {
     pub arguments: Vec<OsString>,
 }
 
-/// How a guardian kills.
+/// Method by which a guardian kills processes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Means {

@@ -33,7 +33,7 @@ pub enum Phase {
     Initiated,
     /// Installed.
     Successful,
-    /// Nothing needed to be done.
+    /// Nothing was needed.
     NoAction,
     /// The files could not be fetched.
     DownloadFailed,

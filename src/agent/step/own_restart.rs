@@ -93,7 +93,8 @@ impl Task {
 }
 
 impl State {
-    /// Lets an instance that has ended wait until it is known who decides about it. Returns whether it does: there are restart settings for it.
+    /// Defers the decision about an instance that has ended until its owner is known. Returns whether it waits:
+    /// there are restart settings for it.
     pub(super) fn hold_end(&mut self, key: &str, end: TaskEnd, now: u64) -> bool {
         let is_live = |one: &Agreement| one.is_live() && one.is_start_ordered;
         let may_wait = self.agreements.get(key).is_some_and(is_live) && !self.is_unregistering;

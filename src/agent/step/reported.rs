@@ -7,7 +7,7 @@ use super::State;
 /// The value that the exchange has.
 ///
 /// It is unknown from the moment a report of another one begins until that report has succeeded: a report whose outcome was lost may have
-/// been recorded all the same. A value that has changed back in the meantime is therefore reported as well.
+/// been recorded nevertheless. A value that has changed back in the meantime is therefore reported as well.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Reported<T>(Option<T>);

@@ -31,7 +31,7 @@ impl EngineWatch {
             DriverKind::Docker => {
                 "the container engine does not respond: start it, or name its address with --docker-endpoint"
             }
-            DriverKind::Process => "the directory of the process driver is gone: start the agent again",
+            DriverKind::Process => "the directory of the process driver no longer exists: restart the agent",
         };
         Self { driver, handle, lack, was_up: None }
     }

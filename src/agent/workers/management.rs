@@ -284,7 +284,7 @@ impl Management {
         Ok(())
     }
 
-    /// Lets the fetched program take over, once the hub has recorded the start.
+    /// Switches to the fetched program, once the hub has recorded the start.
     async fn install(&self, name: String) -> Result<(), PassError> {
         let job = self.job(&name).await?;
         let program = package::program(&self.settings.data_dir, &job.version, self.arch);
@@ -307,7 +307,7 @@ impl Management {
                 self.report(name).await
             }
             Ok(version) => {
-                let why = format!("the program of package {} says that it is version {version}", job.version);
+                let why = format!("the program of package {} reports version {version}", job.version);
                 self.refuse(&name, Phase::Failed, why).await
             }
             Err(why) => self.refuse(&name, Phase::Failed, why).await,

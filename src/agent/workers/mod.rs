@@ -109,7 +109,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Lets the monitor state be reported if it has changed.
+    /// Reports the monitor state if it has changed.
     pub fn announce(&self) {
         self.signals.presence.notify_one();
     }

@@ -18,13 +18,13 @@ use sha2::{Digest, Sha256};
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PackageError {
     /// There is no package source.
-    #[error("there is no source of packages: start the agent with --upgrade-source")]
+    #[error("no package source is configured: start the agent with --upgrade-source")]
     NoSource,
     /// The manifest is invalid.
     #[error("manifest {0} cannot be used: {1}")]
     Manifest(String, String),
     /// The version is not a plain name.
-    #[error("\"{0}\" is no usable version")]
+    #[error("\"{0}\" is not a usable version")]
     Version(String),
     /// The source has no such version.
     #[error("the source has no version {0}")]

@@ -75,7 +75,7 @@ impl Probes {
             Ok(client) => client,
             Err(error) => {
                 // A broken checker is not a failure of the service.
-                return tracing::warn!(error, "checks cannot be made");
+                return tracing::warn!(error, "checks cannot be run");
             }
         };
         self.client = Some(client.clone());

@@ -21,7 +21,7 @@ pub enum AgreementCommand {
     List {
         /// Agreement to show
         id: Option<String>,
-        /// Show those that ended
+        /// Show agreements that ended
         #[arg(short = 'r', long = "archivedAgreements", visible_alias = "archived")]
         archived: bool,
         #[command(flatten)]
@@ -31,7 +31,7 @@ pub enum AgreementCommand {
     Cancel {
         /// Agreement to cancel
         id: Option<String>,
-        /// End all
+        /// Cancel all agreements
         #[arg(short = 'a', long, conflicts_with = "id")]
         all: bool,
         /// Do not ask before canceling all
@@ -43,7 +43,7 @@ pub enum AgreementCommand {
 /// Runs a command for agreements.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: AgreementCommand, context: &Context) -> Outcome {
     let agent = context.agent()?;
     match command {

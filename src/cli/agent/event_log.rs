@@ -31,7 +31,7 @@ pub enum EventLogCommand {
 /// Runs a command for the event log.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: EventLogCommand, context: &Context) -> Outcome {
     let agent = context.agent()?;
     match command {

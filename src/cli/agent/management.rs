@@ -33,7 +33,7 @@ pub enum ManagementCommand {
 /// Runs a command for management policies on the node.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: ManagementCommand, context: &Context) -> Outcome {
     let agent = context.agent()?;
     match command {

@@ -26,7 +26,7 @@ pub enum NodeCommand {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Announces that the node is worked on, so that its silence is no failure for a while
+    /// Announces maintenance of the node, so that its silence does not count as a failure for a while
     #[command(subcommand)]
     Maintenance(MaintenanceCommand),
 }
@@ -34,16 +34,17 @@ pub enum NodeCommand {
 /// Commands for the maintenance of the node.
 #[derive(Debug, Subcommand)]
 pub enum MaintenanceCommand {
-    /// Begins it: nothing new is placed on the node, and what runs stays
+    /// Begins maintenance: nothing new is placed on the node, and running instances stay
     On {
-        /// End it by itself after this time: seconds, or a number with the unit s, m or h
+        /// End maintenance automatically after this time: seconds, or a number with the unit s, m or h
         #[arg(long = "for", value_name = "TIME", value_parser = duration)]
         limit: Option<Duration>,
-        /// The node is upgraded: it has the time of an upgrade, and what leaves it meanwhile returns afterwards
+        /// Maintenance for an upgrade: the time of an upgrade applies, and instances that leave the node
+        /// meanwhile return afterwards
         #[arg(long)]
         upgrade: bool,
     },
-    /// Ends it
+    /// Ends maintenance
     Off,
     /// Shows whether the node is in maintenance
     Status,
@@ -52,7 +53,7 @@ pub enum MaintenanceCommand {
 /// Runs a command for the node.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: NodeCommand, context: &Context) -> Outcome {
     let agent = context.agent()?;
     match command {

@@ -46,7 +46,7 @@ pub enum PolicyCommand {
 /// Runs a command for the node's policy.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: PolicyCommand, context: &Context) -> Outcome {
     let agent = context.agent()?;
     match command {

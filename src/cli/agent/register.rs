@@ -176,7 +176,7 @@ async fn configure(agent: &Server, identity: &Identity, group: Option<&str>, inp
         ha_group: Some(group.unwrap_or_default().to_owned()),
     };
     let client = &agent.client;
-    agent.call("handing the node over to the agent", client.register_local_node(&node, STEP_LIMIT)).await?;
+    agent.call("configuring the agent of the node", client.register_local_node(&node, STEP_LIMIT)).await?;
     if input.as_array().is_some_and(|entries| !entries.is_empty()) {
         let input = input.clone().into();
         agent.call("setting the node's user input", client.register_user_input(&input, STEP_LIMIT)).await?;

@@ -213,7 +213,7 @@ async fn explain_absence(agent: &Server, name: &str) -> Outcome {
         Some(agreement) if agreement.agreement_finalized_time == 0 => {
             note("there is an agreement for it that is not final yet");
         }
-        Some(_) => note("there is an agreement for it, and its start is not seen yet"),
+        Some(_) => note("it has an agreement, and its start has not been seen yet"),
         None => note("there is no agreement for it; see why with: hzn explain NODE POLICY"),
     }
     let doing = "asking the agent for its errors";

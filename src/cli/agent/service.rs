@@ -25,7 +25,7 @@ pub enum ServiceCommand {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Shows what a service has written to its output
+    /// Shows the output of a service
     Log(LogArguments),
     /// Shows the policies under which the node runs services
     Registered,
@@ -39,7 +39,7 @@ pub enum ServiceCommand {
 pub enum ConfigStateCommand {
     /// Shows which services are active and which suspended
     List,
-    /// Stops services and makes no new agreement for them
+    /// Stops services and accepts no new agreement for them
     Suspend(Chosen),
     /// Resumes suspended services
     #[command(visible_alias = "active")]
@@ -58,7 +58,7 @@ pub struct Chosen {
     /// All services
     #[arg(short = 'a', long, conflicts_with = "org")]
     all: bool,
-    /// Do not ask for confirmation (accepted for scripts; nothing is asked)
+    /// Do not ask for confirmation (accepted for scripts; there is no prompt)
     #[arg(short = 'f', long)]
     force: bool,
 }
@@ -66,7 +66,7 @@ pub struct Chosen {
 /// Runs a command for services.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: ServiceCommand, context: &Context) -> Outcome {
     let agent = context.agent()?;
     match command {
@@ -116,7 +116,7 @@ pub async fn read(agent: &Server) -> Outcome<LocalServices<RawJson, RawJson>> {
 /// Reads the running instances from the agent.
 ///
 /// # Errors
-/// As [`read`].
+/// See [`read`].
 pub async fn instances(agent: &Server) -> Outcome<Vec<ServiceInstance>> {
     let typed = |record| {
         let failed = |error| agent.failed("asking the agent for its services", &ClientError::from(error));

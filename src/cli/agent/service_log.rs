@@ -25,7 +25,7 @@ pub struct LogArguments {
     /// Number of last lines to begin with, 10000 at most
     #[arg(short = 'n', long, value_name = "N", default_value_t = 100)]
     lines: usize,
-    /// Go on with what the service writes, until interrupted or until it has ended
+    /// Follow the output until interrupted or until the service has ended
     #[arg(short = 'f', long = "tail", visible_alias = "follow")]
     follows: bool,
 }
@@ -73,7 +73,7 @@ async fn first(agent: &Server, query: &ServiceLogQuery) -> Outcome<ServiceLog> {
             Exit::NotFound,
             "there is no output".to_owned(),
             format!("the node runs no service \"{}\"", query.service),
-            "list what it runs: hzn service list",
+            "list its services: hzn service list",
         )
     })
 }

@@ -57,7 +57,7 @@ pub async fn show_version(context: &Context) -> Outcome {
         Err(error) => {
             text.push_str("Horizon Agent version: failed to get\n");
             json["agent"] = Value::Null;
-            note(format!("the agent at {} does not answer: {}", agent.url, error.why));
+            note(format!("the agent at {} does not respond: {}", agent.url, error.why));
         }
     }
     context.screen.show(&View::plain(text, json))

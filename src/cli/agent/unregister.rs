@@ -27,7 +27,7 @@ pub struct UnregisterArguments {
     /// Remove the node from the exchange as well
     #[arg(short = 'r', long)]
     remove: bool,
-    /// Remove everything the agent keeps
+    /// Remove all data of the agent
     #[arg(short = 'D', long = "deep-clean")]
     deep_clean: bool,
     /// Longest wait for services to stop, in minutes; 0 for the usual one
@@ -89,7 +89,7 @@ async fn wait_until_unregistered(agent: &Server) -> Outcome {
                 Exit::Http,
                 "the node is not unregistered yet",
                 format!("the agent did not get done within {} seconds", SETTLE.as_secs()),
-                "look at the agent's log, and at hzn node list",
+                "see the agent's log and hzn node list",
             ));
         }
         tokio::time::sleep(Duration::from_millis(500)).await;

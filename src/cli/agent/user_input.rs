@@ -41,7 +41,7 @@ pub enum UserInputCommand {
 /// Runs a command for user input.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: UserInputCommand, context: &Context) -> Outcome {
     let agent = context.agent()?;
     match command {

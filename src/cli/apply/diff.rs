@@ -29,7 +29,7 @@ impl Change {
 const EXCHANGE_ONLY: [&str; 6] = ["owner", "created", "lastUpdated", "organization", "name", "admin"];
 /// The member with the settings that are an addition.
 pub const SETTINGS: &str = "orchestration";
-/// Members that are made anew each time.
+/// Members that are generated again each time.
 const SIGNATURES: [&str; 3] =
     ["deploymentSignature", "clusterDeploymentSignature", "deployment_overrides_signature"];
 

@@ -109,7 +109,7 @@ fn understood(file: &Path, value: &Value, context: &Context) -> Outcome<Document
         serde_json::from_value(written).map_err(|error| refuse(Exit::Json, error.to_string()))?;
     let kind = DocumentKind::ALL.into_iter().find(|kind| kind.word().eq_ignore_ascii_case(&word));
     let Some(kind) = kind else {
-        return Err(refuse(Exit::Json, format!("{word:?} is no kind of document")));
+        return Err(refuse(Exit::Json, format!("{word:?} is not a kind of document")));
     };
     if name.is_empty() && kind != DocumentKind::Service {
         return Err(refuse(Exit::Input, format!("a document of kind {} has no name", kind.word())));

@@ -37,13 +37,13 @@ pub struct ApplyArguments {
     #[command(flatten)]
     user: UserOptions,
     /// YAML or JSON file with documents, a directory of such files, - for standard input; a document has kind (service,
-    /// hagroup, policy or nmp), name and spec, which is what the command for that kind takes
+    /// hagroup, policy or nmp), name and spec, in the format that the command for that kind reads
     #[arg(short = 'f', long = "file", value_name = "FILE|DIR")]
     file: PathBuf,
     /// Remove resources of these kinds that have this label (an HA group: this description) and that no document names
     #[arg(long, value_name = "LABEL")]
     prune: Option<String>,
-    /// Let --prune remove everything with the label when there are no documents
+    /// Allow --prune to remove everything with the label when there are no documents
     #[arg(long, requires = "prune")]
     allow_empty: bool,
     /// Confirm that policies without constraints are meant for every node

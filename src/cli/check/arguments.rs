@@ -16,7 +16,7 @@ pub struct CheckArguments {
     /// Check every version of the service, even after one that can run
     #[arg(short = 'c', long = "check-all", global = true)]
     pub check_all: bool,
-    /// Show also what was compared
+    /// Also show the compared documents
     #[arg(short = 'l', long, global = true)]
     pub long: bool,
     /// Architecture, where the node's is not known
@@ -118,7 +118,7 @@ impl CheckArguments {
         let ways = [!self.node_ids.is_empty(), self.ha_group.is_some(), self.is_from_files()];
         if ways.iter().filter(|is_used| **is_used).count() > 1 {
             return refuse(
-                "nodes are named in several ways",
+                "nodes are named by several options",
                 "give only one of -n, --ha-group, or --node-pol with --node-ui",
             );
         }

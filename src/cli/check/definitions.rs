@@ -26,7 +26,7 @@ pub struct PolicyInput {
     pub id: String,
     /// The policy; its service always names an organization.
     pub policy: DeploymentPolicy,
-    /// On which nodes it may run, beside properties and constraints.
+    /// Nodes on which it may run, besides properties and constraints.
     pub scope: PolicyScope,
 }
 

@@ -32,12 +32,12 @@ pub enum AgbotCommand {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Shows which agbots an administrator approved, and what any agbot serves to the nodes of the organization
+    /// Shows the approved agbots and the entries that any agbot serves to the nodes of the organization
     Approvals {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Approves an agbot, which gives it the rights of agbots; needs an administrator of its organization
+    /// Approves an agbot, which gives it the rights of agbots; requires an administrator of its organization
     Approve {
         /// Agbot to approve
         agbot: String,
@@ -47,14 +47,15 @@ pub enum AgbotCommand {
         /// Agbot whose approval is withdrawn
         agbot: String,
     },
-    /// Confirms what an agbot serves to the nodes of the organization, so that the hub's own agbot yields to it
+    /// Confirms entries that an agbot serves to the nodes of the organization, so that the hub's own agbot
+    /// yields to it
     Confirm {
         /// Agbot that serves it
         agbot: String,
         /// Id of the entry, as `approvals` shows it with --output json [default: every entry that is not confirmed]
         entry: Option<String>,
     },
-    /// Withdraws the confirmation of what an agbot serves
+    /// Withdraws the confirmation of entries that an agbot serves
     Unconfirm {
         /// Agbot that serves it
         agbot: String,
@@ -67,7 +68,7 @@ pub enum AgbotCommand {
         /// Agbot that serves them
         agbot: String,
     },
-    /// Lets an agbot serve deployment policies
+    /// Adds deployment policies to those that an agbot serves
     #[command(name = "adddeploymentpol", visible_aliases = ["addpolicy", "addbusinesspol"])]
     AddPolicy {
         /// Agbot that is to serve them
@@ -97,7 +98,7 @@ pub enum AgbotCommand {
         /// Agbot that serves them
         agbot: String,
     },
-    /// Lets an agbot serve a pattern
+    /// Adds a pattern to those that an agbot serves
     #[command(name = "addpattern")]
     AddPattern {
         /// Agbot that is to serve it
@@ -245,7 +246,7 @@ impl ServedEntry {
 /// Runs a command for agbots.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: AgbotCommand, context: &Context, exchange: &Exchange) -> Outcome {
     use AgbotCommand as C;
     match command {

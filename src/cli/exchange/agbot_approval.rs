@@ -87,10 +87,10 @@ pub(super) async fn confirm(
         let doing = format!("changing the confirmation of entry {} of agbot {name}", one.entry);
         let done = if is_confirmed {
             exchange.server.call(&doing, client.put(path, &json!({}))).await?;
-            "is confirmed: the hub's own agbot yields to it"
+            "is confirmed: the hub's own agbot yields to this agbot"
         } else {
             exchange.server.call(&doing, client.delete(path)).await?;
-            "is not confirmed any more: the hub's own agbot does not yield to it"
+            "is no longer confirmed: the hub's own agbot does not yield to this agbot"
         };
         exchange.server.report_done(&format!("{} {} of agbot {name} {done}", one.kind, one.subject));
     }

@@ -46,10 +46,10 @@ pub enum AuditCommand {
         /// Only resources whose path begins so, for instance /orgs/o/nodes/
         #[arg(long, value_name = "PATH")]
         resource: Option<String>,
-        /// Only from this instant on, RFC 3339
+        /// Only records from this time on, RFC 3339
         #[arg(long, value_name = "INSTANT")]
         since: Option<String>,
-        /// Only before this instant, RFC 3339
+        /// Only records before this time, RFC 3339
         #[arg(long, value_name = "INSTANT")]
         until: Option<String>,
     },
@@ -64,7 +64,7 @@ pub enum AuditCommand {
 /// Runs a command for the audit record.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: AuditCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         AuditCommand::List { all, oldest_first, after, limit, caller, resource, since, until } => {

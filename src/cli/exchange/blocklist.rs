@@ -1,4 +1,4 @@
-//! `hzn exchange blocklist`: nodes that get no start of a service version that keeps failing on them (orchestration 2.8, D4).
+//! `hzn exchange blocklist`: nodes on which a service version is blocked because it keeps failing there (orchestration 2.8, D4).
 
 use clap::{Args, Subcommand};
 use evenkeel_wire::RawJson;
@@ -24,24 +24,24 @@ const COLUMNS: [(&str, &str); 7] = [
 /// Commands for the node blocklist.
 #[derive(Debug, Subcommand)]
 pub enum BlocklistCommand {
-    /// Shows the nodes that get no start of a service that keeps failing on them
+    /// Shows the nodes on which a service is blocked because it keeps failing there
     List {
         #[command(flatten)]
         of: Chosen,
         #[command(flatten)]
         watch: Watch,
     },
-    /// Lets services start again on nodes on which they kept failing
+    /// Unblocks services on nodes on which they kept failing
     Clear(Chosen),
 }
 
-/// Which entries are meant.
+/// Selection of entries.
 #[derive(Debug, Args)]
 pub struct Chosen {
-    /// Only those of this node
+    /// Only entries of this node
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
-    /// Only those of this service, as ORG/URL
+    /// Only entries of this service, as ORG/URL
     #[arg(long, value_name = "SERVICE")]
     service: Option<String>,
 }
@@ -49,7 +49,7 @@ pub struct Chosen {
 /// Runs a command for the node blocklist.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: BlocklistCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         BlocklistCommand::List { of, watch } => {

@@ -86,7 +86,7 @@ pub enum DeploymentCommand {
         #[command(flatten)]
         wait: Wait,
     },
-    /// What runs of a deployment policy, where, and why
+    /// Instances of a deployment policy, their placement and their state
     #[command(subcommand, name = "orchestration", alias = "orch")]
     Orch(OrchCommand),
     /// Removes a deployment policy and stops its service on every node
@@ -106,7 +106,7 @@ pub enum DeploymentCommand {
 /// Runs a command for deployment policies.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         DeploymentCommand::List { policy, long, watch } => {

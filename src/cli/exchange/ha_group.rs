@@ -74,7 +74,7 @@ pub enum HaGroupCommand {
     /// Members of an HA group
     #[command(subcommand)]
     Member(MemberCommand),
-    /// Shows which members of an HA group are being upgraded, and what the others wait for
+    /// Shows the members of an HA group that are being upgraded, and the reasons for which the others wait
     Upgrades {
         /// Group to show
         name: String,
@@ -94,7 +94,7 @@ pub enum HaGroupCommand {
     Free {
         /// Name of the group
         name: String,
-        /// Only those of this member
+        /// Only claims of this member
         #[arg(long = "nodeId", visible_alias = "node-id", short = 'm', value_name = "NODE")]
         node: Option<String>,
         /// Only that of the rollout of this deployment policy
@@ -187,7 +187,7 @@ impl HaGroupCommand {
 /// Runs a command for HA groups.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: HaGroupCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         HaGroupCommand::List { name, long, watch } => {

@@ -61,7 +61,7 @@ impl Group {
         if group.is_from_file && group.description.as_deref().is_none_or(str::is_empty) {
             return Err(refuse(
                 "the file has no description",
-                "say in the member description what the group is for",
+                "describe the purpose of the group in the member description",
             ));
         }
         Ok(group)
@@ -100,7 +100,7 @@ pub async fn create(group: &Group, exchange: &Exchange, replaces: bool) -> Outco
             return refused;
         }
         refused.with_advice(format!(
-            "see what is there with: hzn exchange hagroup list -l; change a group with: hzn exchange hagroup update {id}; \
+            "list the groups with: hzn exchange hagroup list -l; change a group with: hzn exchange hagroup update {id}; \
              free a node with: hzn exchange hagroup member remove"
         ))
     };
@@ -220,12 +220,12 @@ pub async fn remove_members(arguments: &MemberArguments, exchange: &Exchange) ->
     for node in &arguments.nodes {
         let node = exchange.split(node).1;
         if !present.contains(&node) {
-            note(format!("node {node} is no member of HA group {org}/{id}"));
+            note(format!("node {node} is not a member of HA group {org}/{id}"));
             continue;
         }
         let doing = format!("removing node {node} from HA group {org}/{id}");
         exchange.server.call(&doing, exchange.server.client.remove_from_ha_group(&org, &id, &node)).await?;
-        exchange.server.report_done(&format!("node {node} is not in HA group {org}/{id} any more"));
+        exchange.server.report_done(&format!("node {node} is no longer in HA group {org}/{id}"));
     }
     Ok(())
 }

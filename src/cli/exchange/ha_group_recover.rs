@@ -27,7 +27,7 @@ pub struct RecoverMembers {
     /// The action to take instead of those of the health policy: RECREATE or REBOOT
     #[arg(long, value_name = "ACTION")]
     operation: Option<String>,
-    /// How the operation REBOOT stops what runs: SOFT or HARD
+    /// Type of the operation REBOOT: SOFT or HARD
     #[arg(long = "type", value_name = "TYPE", requires = "operation")]
     reboot: Option<String>,
     #[command(flatten)]

@@ -90,25 +90,25 @@ pub struct RuleArguments {
 /// A report.
 #[derive(Debug, Args)]
 pub struct ReportArguments {
-    /// Who reports, for instance watchdog
+    /// Source of the report, for instance watchdog
     #[arg(long, value_name = "SOURCE")]
     source: String,
-    /// About what, for instance Deadlock
+    /// Property that the report concerns, for instance Deadlock
     #[arg(long, value_name = "PROPERTY")]
     property: String,
-    /// How it is
+    /// State of the property
     #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(["Ok", "Warning", "Error"]))]
     state: String,
-    /// More, in words
+    /// Human-readable details
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Seconds for which the report holds [default: it does not expire]
+    /// Seconds until the report expires [default: it does not expire]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     ttl: Option<u64>,
-    /// Let the event disappear when it expires; otherwise it then counts as an error
+    /// Remove the event when it expires; otherwise it then counts as an error
     #[arg(long, requires = "ttl")]
     remove_when_expired: bool,
-    /// Number of the report, which must be greater than that of the one before [default: the hub numbers it]
+    /// Sequence number of the report, greater than the previous one [default: assigned by the hub]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(1..))]
     sequence: Option<i64>,
 }
@@ -116,7 +116,7 @@ pub struct ReportArguments {
 /// Runs a command for health.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: HealthCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         HealthCommand::List { subject, rules, watch } => {

@@ -58,10 +58,10 @@ enum ExchangeCommand {
     /// Users
     #[command(subcommand)]
     User(user::UserCommand),
-    /// Nodes, their policies and what they report
+    /// Nodes, their policies and their reports
     #[command(subcommand)]
     Node(node::NodeCommand),
-    /// Agbots and what they serve
+    /// Agbots and the entries that they serve
     #[command(subcommand)]
     Agbot(agbot::AgbotCommand),
     /// Services, their keys and policies
@@ -70,22 +70,22 @@ enum ExchangeCommand {
     /// Patterns
     #[command(subcommand)]
     Pattern(pattern::PatternCommand),
-    /// Deployment policies: which service goes to which nodes
+    /// Deployment policies: services and the nodes on which they run
     #[command(subcommand, visible_alias = "business")]
     Deployment(deployment::DeploymentCommand),
-    /// What holds for all workloads of the organization
+    /// Settings and blocklist for all workloads of the organization
     #[command(subcommand, name = "orchestration", alias = "orch")]
     Orch(orch_settings::OrgOrchCommand),
-    /// Nodes that get no start of a service that keeps failing on them
+    /// Nodes on which a service is blocked because it keeps failing there
     #[command(subcommand)]
     Blocklist(blocklist::BlocklistCommand),
     /// HA groups: nodes that stand in for each other
     #[command(subcommand)]
     Hagroup(ha_group::HaGroupCommand),
-    /// Health: reports of people, nodes and the hub, and what they add up to
+    /// Health: reports of users, nodes and the hub, and their evaluation
     #[command(subcommand)]
     Health(health::HealthCommand),
-    /// Management policies: which agent software nodes get
+    /// Management policies: agent software for nodes
     #[command(subcommand)]
     Nmp(nmp::NmpCommand),
     /// Audit records of the organization
@@ -100,7 +100,7 @@ enum ExchangeCommand {
 /// Runs a command of the exchange.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(mut arguments: ExchangeArguments, context: &Context) -> Outcome {
     if let ExchangeCommand::Deployment(deployment::DeploymentCommand::Orch(command)) = &mut arguments.command
     {

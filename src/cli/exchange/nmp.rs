@@ -95,10 +95,10 @@ pub enum NmpCommand {
     Enable {
         /// Name of the policy
         nmp: String,
-        /// When the management begins, as 2030-01-31T12:00:00Z or `now` [default: as it is]
+        /// Start of the management, as 2030-01-31T12:00:00Z or `now` [default: unchanged]
         #[arg(short = 's', long, value_name = "TIME", value_parser = start_time)]
         start_time: Option<String>,
-        /// Within how many seconds after that each node begins [default: as it is]
+        /// Window after the start in which nodes begin, in seconds [default: unchanged]
         #[arg(short = 'w', long, value_name = "SECONDS")]
         start_window: Option<u32>,
     },
@@ -112,7 +112,7 @@ pub enum NmpCommand {
 /// Runs a command for management policies.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: NmpCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         NmpCommand::List { nmp, nodes: true, watch, .. } => {
@@ -164,7 +164,7 @@ async fn set_enabled(
         policy[member] = value;
     }
     let (org, id) = exchange.split(nmp);
-    let doing = format!("putting management policy {org}/{id} {word}");
+    let doing = format!("setting management policy {org}/{id} to {word}");
     NMPS.replace(exchange, nmp, &policy, &doing).await?;
     exchange.server.report_done(&format!("management policy {org}/{id} is {word}"));
     Ok(())
@@ -211,7 +211,7 @@ async fn status(exchange: &Exchange, nmp: &str, node: Option<&str>, is_long: boo
         return Err(CliError::new(
             Exit::NotFound,
             format!("no node has a status for management policy {qualified}"),
-            "no node took it up yet",
+            "no node has started it yet",
             format!("see which nodes it is for with: hzn exchange nmp list {id} --nodes"),
         ));
     }

@@ -59,7 +59,7 @@ async fn management_policy(exchange: &Exchange, node: &str) -> Outcome<Option<Ex
     Ok(Some(policy.management_policy()))
 }
 
-/// Which nodes a management policy is for.
+/// Nodes that a management policy is for.
 struct Wanted {
     patterns: Vec<String>,
     /// Its properties and constraints, which are read only when a node is compared with them.

@@ -73,11 +73,11 @@ pub enum NodeCommand {
     Remove {
         /// Node to remove
         node: String,
-        /// Do not ask, and count what the node runs as stopped although its agent may be alive
+        /// Do not ask, and count the instances of the node as stopped although its agent may be alive
         #[arg(short = 'f', long)]
         force: bool,
     },
-    /// Whether services are placed on a node
+    /// Orchestration settings of a node
     #[command(subcommand, name = "orchestration", alias = "orch")]
     Orch(NodeOrchCommand),
     #[command(flatten)]
@@ -105,7 +105,7 @@ pub struct NodeCreate {
 /// Runs a command for nodes; `node_auth` is what `-n` gives.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(
     command: NodeCommand,
     context: &Context,

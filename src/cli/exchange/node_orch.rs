@@ -19,26 +19,26 @@ const CHANGES: [&str; 4] = ["availability", "capacity", "fault_domain", "upgrade
 /// Commands for the placing of services on a node.
 #[derive(Debug, Subcommand)]
 pub enum NodeOrchCommand {
-    /// Shows whether services are placed on a node
+    /// Shows the orchestration settings of a node
     Show {
         /// Node to show
         node: String,
         #[command(flatten)]
         watch: Watch,
     },
-    /// Sets whether services are placed on a node, for instance to drain it before maintenance
+    /// Changes the orchestration settings of a node, for instance to drain it before maintenance
     Set(NodeOrchSet),
-    /// Freezes a node: nothing starts, stops or moves there by itself
+    /// Freezes a node: the engine starts, stops and moves nothing there
     Freeze {
         /// Node to freeze
         node: String,
     },
-    /// Ends that a node is frozen
+    /// Thaws a frozen node
     Thaw {
         /// Node to thaw
         node: String,
     },
-    /// Confirms that nothing runs any more on a node that is down and that cannot be fenced
+    /// Confirms that nothing runs on a node that is down and cannot be fenced
     #[command(visible_alias = "fence-confirm")]
     Fenceconfirm {
         /// Node that is dead
@@ -56,20 +56,21 @@ pub struct NodeOrchSet {
     /// the node, members of an HA group one at a time and never the last running instance
     #[arg(long, value_parser = availability())]
     availability: Option<Availability>,
-    /// The drain waits for nothing: the last running instance of an HA group, and what no other node can take, leaves the node as well
+    /// Drain without waiting: the last running instance of an HA group, and instances that no other node can
+    /// take, leave the node as well
     #[arg(long, requires = "availability")]
     force: bool,
-    /// The node is drained for an upgrade: its instances return when it is active again
+    /// Drain for an upgrade: the instances return when the node is active again
     #[arg(long, requires = "availability")]
     upgrade: bool,
-    /// What instances may use of the node, for instance memoryMb=2048; given once for each capacity, and those that are not given are
-    /// removed
+    /// Capacity of the node for instances, for instance memoryMb=2048; repeat for more; capacities that are
+    /// not given are removed
     #[arg(long, value_name = "NAME=AMOUNT", value_parser = capacity)]
     capacity: Vec<(String, f64)>,
-    /// What fails together with the node, with what is around it, for instance fd:/plant7/rack2; "" removes it
+    /// Fault domain of the node with the enclosing domains, for instance fd:/plant7/rack2; "" removes it
     #[arg(long, value_name = "PATH")]
     fault_domain: Option<String>,
-    /// What is upgraded together with the node, for instance UD3; "" removes it
+    /// Upgrade domain of the node, for instance UD3; "" removes it
     #[arg(long, value_name = "NAME")]
     upgrade_domain: Option<String>,
     #[command(flatten)]
@@ -83,14 +84,14 @@ fn availability() -> impl TypedValueParser<Value = Availability> {
 
 fn capacity(text: &str) -> Result<(String, f64), String> {
     let (name, amount) = text.split_once('=').ok_or("must have the form NAME=AMOUNT")?;
-    let amount: f64 = amount.parse().map_err(|_| format!("the amount {amount} is no number"))?;
+    let amount: f64 = amount.parse().map_err(|_| format!("the amount {amount} is not a number"))?;
     Ok((name.to_owned(), amount))
 }
 
 /// Runs a command for the placing of services on a node.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: NodeOrchCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         NodeOrchCommand::Show { node, watch } => {
@@ -116,7 +117,7 @@ async fn show(context: &Context, exchange: &Exchange, node: &str) -> Outcome<Vie
     let found = exchange.server.call(&doing, found).await?.ok_or_else(|| NODES.missing(node))?.into_value();
     let waits = if is_draining(&found) { drain_waits(context, exchange, &id).await } else { Ok(None) };
     let waits = waits.unwrap_or_else(|error| {
-        note(format!("what the drain waits for is not known: {}: {}", error.what, error.why));
+        note(format!("the reason for which the drain waits is unknown: {}: {}", error.what, error.why));
         None
     });
     Ok(view(found, waits))
@@ -218,7 +219,7 @@ async fn freeze(exchange: &Exchange, node: &str, frozen: bool) -> Outcome {
         exchange.server.failed(&format!("{doing} node {id}"), &error)
     })?;
     exchange.server.report_done(&if frozen {
-        format!("node {id} is frozen: what runs there goes on, and nothing starts, stops or moves by itself")
+        format!("node {id} is frozen: running instances continue, and the engine starts, stops and moves nothing there")
     } else {
         format!("node {id} is not frozen")
     });
@@ -235,7 +236,9 @@ fn report(node: &str, availability: Availability, is_forced: bool) -> String {
         }
         Availability::Active => format!("node {node} is active: services are placed on it"),
         Availability::Pause => {
-            format!("node {node} is paused: what runs there goes on, nothing new is placed or updated there")
+            format!(
+                "node {node} is paused: running instances continue, and nothing is placed or updated there"
+            )
         }
         Availability::Drain => format!(
             "node {node} is being drained: services leave it, members of an HA group one at a time and never the last running copy\n\

@@ -88,7 +88,7 @@ pub enum ManagementCommand {
 /// Runs a command for a part of a node.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: NodePartCommand, context: &Context, exchange: &Exchange) -> Outcome {
     let client = &exchange.server.client;
     match command {

@@ -30,9 +30,9 @@ pub async fn remove(context: &Context, exchange: &Exchange, name: &str, is_force
 
 fn consequence(is_forced: bool) -> &'static str {
     if is_forced {
-        "what may run only once starts elsewhere at once: until the agent has stopped its own, two may run"
+        "instances that may run only once start elsewhere at once: until the agent has stopped its own, two may run"
     } else {
-        "what may run only once starts elsewhere when the agent has confirmed that, or cannot run any more"
+        "instances that may run only once start elsewhere when the agent has confirmed that, or can no longer run"
     }
 }
 

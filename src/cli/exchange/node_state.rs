@@ -15,7 +15,7 @@ use crate::time::seconds_of;
 /// The state of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeState {
-    /// No heartbeat was ever seen.
+    /// No heartbeat has been received yet.
     New,
     /// It sends heartbeats.
     Up,

@@ -39,7 +39,7 @@ pub enum SettingsCommand {
     },
     /// Changes settings
     Set {
-        /// Changes as KEY=VALUE, for instance nodeDownAfterSeconds=60 or blocklist.baseSeconds=60; KEY=null goes back to
+        /// Changes as KEY=VALUE, for instance nodeDownAfterSeconds=60 or blocklist.baseSeconds=60; KEY=null restores
         /// the default
         #[arg(required = true, value_name = "KEY=VALUE")]
         changes: Vec<String>,
@@ -52,7 +52,7 @@ pub enum SettingsCommand {
 /// Runs a command for all workloads of the organization.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: OrgOrchCommand, context: &Context, exchange: &Exchange) -> Outcome {
     let command = match command {
         OrgOrchCommand::Settings(command) => command,
@@ -96,8 +96,8 @@ async fn show(exchange: &Exchange) -> Outcome<View> {
 fn question_of(change: &Map<String, Value>) -> Option<String> {
     change.get(PRIORITIES)?;
     Some(format!(
-        "Change {PRIORITIES} of all workloads of the organization? What is not hard gives way without asking: \
-         instances start where a rule is broken"
+        "Change {PRIORITIES} of all workloads of the organization? Constraints that are not hard are relaxed without asking: \
+         instances start where a rule is violated"
     ))
 }
 
@@ -138,8 +138,8 @@ fn merged(changes: &[String]) -> Outcome<Map<String, Value>> {
         }
         let members = members.ok_or_else(|| {
             CliError::input(
-                format!("the change {change} cannot be made"),
-                "another change sets what it is a member of",
+                format!("the change {change} cannot be applied"),
+                "another change sets its parent member",
                 "give each setting once, for instance blocklist.baseSeconds=60",
             )
         })?;
@@ -156,7 +156,7 @@ fn parse(change: &str) -> Outcome<(String, Value)> {
     });
     parsed.ok_or_else(|| {
         CliError::input(
-            format!("the change {change} cannot be made"),
+            format!("the change {change} cannot be applied"),
             "it is not of the form KEY=VALUE",
             "give changes such as nodeDownAfterSeconds=60, bufferUse=upgrade or readyPeriodSeconds=null",
         )

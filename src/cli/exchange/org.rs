@@ -80,10 +80,10 @@ pub struct OrgFields {
     /// Longest pause between two polls of a node, in seconds
     #[arg(long = "heartbeatmax", value_name = "SECONDS")]
     heartbeat_max: Option<u32>,
-    /// By how much the pause grows, in seconds
+    /// Increment of the pause, in seconds
     #[arg(long = "heartbeatadjust", value_name = "SECONDS")]
     heartbeat_adjust: Option<u32>,
-    /// Most nodes, 0 for the exchange's limit
+    /// Maximum number of nodes, 0 for the exchange's limit
     #[arg(long = "max-nodes", value_name = "COUNT")]
     max_nodes: Option<u32>,
 }
@@ -150,7 +150,7 @@ fn parse_tag(tag: &str) -> Outcome<(String, Value)> {
 /// Runs a command for organizations.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: OrgCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         OrgCommand::List { org, long, watch } => {

@@ -60,7 +60,7 @@ pub enum PatternCommand {
 /// Runs a command for patterns.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: PatternCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         PatternCommand::List { pattern, long, watch } => {

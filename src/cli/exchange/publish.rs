@@ -32,7 +32,7 @@ pub struct PublishArguments {
     /// Replace an existing service without asking
     #[arg(short = 'O', long)]
     overwrite: bool,
-    /// Make the service public or not, whatever the file says
+    /// Make the service public or private, overriding the file
     #[arg(long, value_name = "true|false")]
     public: Option<bool>,
     /// Pull images to find their digests (images are published as they are named; kept for scripts)
@@ -232,7 +232,7 @@ pub async fn show_verification(
         if verified != Ok(true) {
             let why = verified
                 .err()
-                .map_or_else(|| "it was made with another key".to_owned(), |error| error.to_string());
+                .map_or_else(|| "it was created with another key".to_owned(), |error| error.to_string());
             return Err(CliError::new(
                 Exit::SignatureInvalid,
                 format!(

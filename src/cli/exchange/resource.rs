@@ -91,7 +91,7 @@ impl Kind {
     /// Names of all, or everything about one or (`is_long`) about all.
     ///
     /// # Errors
-    /// As [`Kind::read`].
+    /// See [`Kind::read`].
     pub async fn list(&self, exchange: &Exchange, name: Option<&str>, is_long: bool) -> Outcome<View> {
         let records = self.read(exchange, name).await?;
         Ok(self.view(records, is_long || name.is_some()))
@@ -380,7 +380,7 @@ impl Part<'_> {
     /// Shows the part; an absent one as an empty object, as the existing tool does.
     ///
     /// # Errors
-    /// As [`Part::find`].
+    /// See [`Part::find`].
     pub async fn show(
         &self,
         context: &Context,

@@ -136,7 +136,7 @@ pub enum ServiceCommand {
 /// Runs a command for services.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: ServiceCommand, context: &Context, exchange: &Exchange) -> Outcome {
     use ServiceCommand as C;
     let client = &exchange.server.client;

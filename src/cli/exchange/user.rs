@@ -80,7 +80,7 @@ pub enum UserCommand {
 /// Runs a command for users.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: UserCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         UserCommand::List { user, all, names, watch } => {

@@ -8,10 +8,10 @@ use super::columns::cut;
 const KEYS: [&str; 6] = ["q quit", "? legend", "Enter explain", "/ filter", "↑↓ move", "r refresh"];
 const GAP: &str = "   ";
 
-/// What flags, words and keys mean.
+/// Meaning of the flags, words and keys.
 pub const LEGEND: [&str; 12] = [
     "flag C: a constraint of the placement does not hold on the node",
-    "flag F: frozen; nothing starts, stops or moves by itself",
+    "flag F: frozen; the engine starts, stops and moves nothing",
     "flag L: natural leader, a node on which instances belong",
     "avail: up, warn or down; n/a where nothing is wanted",
     "down: the heartbeats of the node are missing",
@@ -19,7 +19,7 @@ pub const LEGEND: [&str; 12] = [
     "away: its agent announced a maintenance or an upgrade",
     "↑ ↓ or k j: move; PageUp, PageDown: by ten lines; g, G: to the first or last line",
     "Enter or e: explain the line",
-    "/: show only lines with a text, with the instances of what it names; Esc ends it",
+    "/: show only lines with a text, and the instances of the objects on them; Esc ends it",
     "r: read again now",
     "q: quit",
 ];
@@ -44,13 +44,13 @@ mod tests {
 
     #[test]
     fn key_that_ends_the_screen_is_always_shown() {
-        let facts = ["OUT OF DATE: no hub answers at http://localhost:8080/v1, since 12:00:00".to_owned()];
+        let facts = ["OUT OF DATE: no hub responds at http://localhost:8080/v1, since 12:00:00".to_owned()];
         for width in 20..100 {
             for line in [line(&[], width), line(&facts, width)] {
                 assert!(line.contains("q quit") && line.width() <= width, "{width}: {line}");
             }
         }
         assert_eq!(line(&[], 44), "q quit   ? legend   Enter explain   / filter");
-        assert_eq!(line(&facts, 40), "OUT OF DATE: no hub answers at…   q quit");
+        assert_eq!(line(&facts, 40), "OUT OF DATE: no hub responds a…   q quit");
     }
 }

@@ -1,4 +1,4 @@
-//! Which columns of the tree fit on a screen, and texts that are cut to fit.
+//! Columns of the tree that fit on a screen, and texts that are cut to fit.
 
 use evenkeel_domain::text::printable;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};

@@ -32,7 +32,7 @@ const MOST_CHILDREN: u16 = 10_000;
 pub struct NodeSummary {
     /// Its state.
     pub state: String,
-    /// Why it is not there; none while it is.
+    /// Reason why it is missing; none while it is available.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub absence: Option<String>,
     /// True if nothing starts, stops or moves on it by itself.
@@ -41,7 +41,7 @@ pub struct NodeSummary {
     pub machine: String,
 }
 
-/// What there is in an organization.
+/// Contents of an organization.
 #[derive(Debug, Clone, Default)]
 pub struct Overview {
     /// The HA groups, each with its claims; none where the agbot does not show them to the caller.
@@ -130,7 +130,7 @@ async fn nodes(context: &Context, exchange: &Exchange) -> Outcome<BTreeMap<Strin
     let machines = match server.client.list_node_statistics(org, None).await {
         // Other hubs have none.
         Ok(found) => found.unwrap_or_default(),
-        // Not everybody who may read nodes may read them.
+        // A caller who may read nodes may be unable to read them.
         Err(error) if error.status() == Some(403) => BTreeMap::new(),
         Err(error) => return Err(server.failed("reading the statistics of the nodes", &error)),
     };

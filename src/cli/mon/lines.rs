@@ -32,7 +32,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// How many lines of the tree it is below.
+    /// Depth in the tree.
     fn depth(&self) -> usize {
         match self {
             Self::Group(_) | Self::Node(_) | Self::Policy(_) => 0,

@@ -22,7 +22,7 @@ pub struct MonArguments {
     /// Show it once
     #[arg(long)]
     once: bool,
-    /// Refresh every so many seconds
+    /// Refresh interval in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "once")]
     every: u64,
 }

@@ -176,7 +176,7 @@ struct App {
     /// Lines of it above those that are shown.
     scrolled: u16,
     read_at: Timestamp,
-    /// Why what is shown is out of date.
+    /// Reason why the displayed state is out of date.
     error: Option<String>,
 }
 
@@ -239,7 +239,7 @@ impl App {
 
     fn explain(&mut self, text: Vec<String>) {
         if let Some((_, shown)) = &mut self.explained {
-            *shown = if text.is_empty() { vec!["there is nothing to say".to_owned()] } else { text };
+            *shown = if text.is_empty() { vec!["there is nothing to explain".to_owned()] } else { text };
         }
     }
 
@@ -443,11 +443,11 @@ mod tests {
     #[test]
     fn what_is_out_of_date_is_said() {
         let mut app = app();
-        app.refresh(Err("no hub answers at http://hub: refused\nmore".to_owned()), Timestamp::UNIX_EPOCH);
+        app.refresh(Err("no hub responds at http://hub: refused\nmore".to_owned()), Timestamp::UNIX_EPOCH);
         let text = drawn(&mut app, 80);
-        assert!(text.contains("OUT OF DATE: no hub answers at http://hub, since"), "{text}");
+        assert!(text.contains("OUT OF DATE: no hub responds at http://hub, since"), "{text}");
         let narrow = drawn(&mut app, 44);
-        assert!(narrow.contains("no hub answers") && narrow.contains("q quit"), "{narrow}");
+        assert!(narrow.contains("no hub responds") && narrow.contains("q quit"), "{narrow}");
         assert!(text.contains("updating 1/2"), "what was known stays");
     }
 

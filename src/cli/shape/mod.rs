@@ -40,7 +40,7 @@ impl<'de> Deserialize<'de> for Ignored {
     }
 }
 
-/// Gives a document a label, as the existing tool does.
+/// Adds a label to a document, as the existing tool does.
 fn fill_label(document: &mut Value) {
     if let Some(members) = document.as_object_mut() {
         members.entry("label").or_insert_with(|| Value::from(""));
@@ -86,7 +86,7 @@ pub fn check_policy(id: &PolicyId, document: &Value) -> Outcome {
 /// Refuses a pattern in which something can never work.
 ///
 /// # Errors
-/// As [`check_policy`].
+/// See [`check_policy`].
 pub fn check_pattern(name: &str, document: &Value) -> Outcome {
     check(&format!("pattern {name}"), &review::pattern(document))
 }
@@ -94,7 +94,7 @@ pub fn check_pattern(name: &str, document: &Value) -> Outcome {
 /// Refuses a service in which something can never work, and warns about members of its deployment that no agent reads.
 ///
 /// # Errors
-/// As [`check_policy`].
+/// See [`check_policy`].
 pub fn check_service(id: &str, document: &Value) -> Outcome {
     check(&format!("service {id}"), &review::service(document))
 }
@@ -102,7 +102,7 @@ pub fn check_service(id: &str, document: &Value) -> Outcome {
 /// Refuses the policy of a node, or of a service, with properties that are none.
 ///
 /// # Errors
-/// As [`check_policy`].
+/// See [`check_policy`].
 pub fn check_properties(of: &str, document: &Value) -> Outcome {
     check(&format!("the policy of {of}"), &review::node_policy(document))
 }
@@ -110,7 +110,7 @@ pub fn check_properties(of: &str, document: &Value) -> Outcome {
 /// Refuses the name of something new that can hardly be typed or read again; `noun` names its kind.
 ///
 /// # Errors
-/// As [`check_policy`].
+/// See [`check_policy`].
 pub fn check_name(noun: &str, name: &str) -> Outcome {
     refuse_errors(&format!("{noun} {name} was not created"), &identity::name("its name", name))
 }
@@ -118,7 +118,7 @@ pub fn check_name(noun: &str, name: &str) -> Outcome {
 /// Refuses a new secret that protects nothing, and warns about a weak one; `of` is whose it is.
 ///
 /// # Errors
-/// As [`check_policy`].
+/// See [`check_policy`].
 pub fn check_secret(of: &str, meaning: &str, secret: &str) -> Outcome {
     refuse_errors(
         &format!("the {meaning} of {of} was not set"),
@@ -127,14 +127,14 @@ pub fn check_secret(of: &str, meaning: &str, secret: &str) -> Outcome {
 }
 
 fn check(what: &str, findings: &[Finding]) -> Outcome {
-    refuse_errors(&format!("{what} was not sent: it can never work as it is"), findings)
+    refuse_errors(&format!("{what} was not sent: it can never work in this form"), findings)
 }
 
 fn refuse_errors(failure: &str, findings: &[Finding]) -> Outcome {
     let errors: Vec<String> =
         findings.iter().filter(|finding| finding.is_error()).map(ToString::to_string).collect();
     if !errors.is_empty() {
-        return Err(CliError::input(failure, errors.join("; "), "correct what is named"));
+        return Err(CliError::input(failure, errors.join("; "), "correct the named members"));
     }
     findings.iter().for_each(|finding| warn(finding.to_string()));
     Ok(())

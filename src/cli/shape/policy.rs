@@ -108,7 +108,7 @@ pub struct PropertyFile {
     kind: Option<String>,
 }
 
-/// Where the secrets of one service come from.
+/// Sources of the secrets of one service.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct SecretBindingFile {
@@ -122,7 +122,7 @@ pub struct SecretBindingFile {
     secrets: Vec<BTreeMap<String, String>>,
 }
 
-/// Gives a whole policy what the exchange requires and the existing tool always sends.
+/// Adds the members that the exchange requires and the existing tool always sends to a whole policy.
 ///
 /// # Errors
 /// With status 1 when it does not name what it deploys.
@@ -143,7 +143,7 @@ pub fn complete_policy(name: &str, document: &mut Value) -> Outcome {
             Exit::Input,
             format!("deployment policy {name} was not sent"),
             format!("{member} is missing or empty"),
-            "say which service it deploys; `hzn exchange deployment new` prints a template",
+            "name the service that it deploys; `hzn exchange deployment new` prints a template",
         ));
     }
     super::fill_label(document);

@@ -67,7 +67,7 @@ struct VariableFile {
     default_value: String,
 }
 
-/// Reads a text, or a number or truth value as it is written: users write such defaults without quotes.
+/// Reads a text, or a number or truth value in its notation: users write such defaults without quotes.
 fn scalar<'de, D: Deserializer<'de>>(input: D) -> Result<String, D::Error> {
     match Value::deserialize(input)? {
         Value::Null => Ok(String::new()),

@@ -50,7 +50,7 @@ struct FormerService {
 /// Reads user input: a list, an object around a list, or the former form with `services` and their `variables`. Returns the list.
 ///
 /// # Errors
-/// As [`crate::input::read_shape`].
+/// See [`crate::input::read_shape`].
 pub fn read_user_input(path: &Path, context: &Context) -> Outcome<Value> {
     let document = read_json(path, context)?;
     let name = shown(path);

@@ -54,7 +54,7 @@ fn exiting(status: &WorkloadStatus) -> Option<Progress> {
     (!status.workload_units.iter().any(is_up)).then(|| Progress::Held {
         why: warning.clone(),
         advice: format!(
-            "mend the service or go back to a version that works; see each node with: hzn agbot reasons --policy {}",
+            "fix the service or return to a version that works; see each node with: hzn agbot reasons --policy {}",
             status.policy
         ),
     })
@@ -84,7 +84,7 @@ fn needs_user(found: &PlacementExplanation) -> bool {
         || found.cause.is_some() && removing.all(|stage| !PASSING.contains(&stage.constraint.as_str()))
 }
 
-/// Returns whether a blocked update goes on only when a user does something.
+/// Returns whether a blocked update continues only when a user acts.
 pub(super) fn is_blocked_for_users(blocked: &UpdateBlocked) -> bool {
     let needs_user = |rule: &String| match rule.as_str() {
         "NoCandidate" => {

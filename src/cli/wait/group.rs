@@ -14,7 +14,7 @@ use crate::exit::{Exit, Outcome};
 /// Waits until the agbot knows the members of a group as they are now and nothing is to be done on them or on `removed`.
 ///
 /// # Errors
-/// As [`Wait::follow`].
+/// See [`Wait::follow`].
 pub async fn follow(
     wait: &Wait,
     context: &Context,
@@ -67,7 +67,7 @@ impl Change {
             .filter(|pair| self.members.contains(&pair.node) || self.removed.contains(&pair.node));
         match pairs.find(|pair| !is_settled(&pair.placement())) {
             Some(pair) => Progress::Pending(format!("{}: {}", pair.node, pair.text)),
-            None => Progress::Done(format!("HA group {} is as it was asked for", self.group)),
+            None => Progress::Done(format!("HA group {} is as requested", self.group)),
         }
     }
 }

@@ -30,7 +30,7 @@ const READ_TIME: Duration = Duration::from_secs(3);
 #[derive(Debug, Clone, Default, Args)]
 pub struct Wait {
     /// Wait until the change has taken effect, at most for this time, such as 90s, 10m or 1h [default: 10m]; ends with
-    /// status 11 when it failed or was rolled back, 12 when it does not continue until somebody acts, 13 when the time
+    /// status 11 when it failed or was rolled back, 12 when it does not continue until a user acts, 13 when the time
     /// ended first
     #[arg(long = "wait", value_name = "TIMEOUT", num_args = 0..=1, require_equals = true,
           default_missing_value = "10m", value_parser = duration)]
@@ -42,11 +42,11 @@ pub struct Wait {
 pub enum Progress {
     /// It has taken effect.
     Done(String),
-    /// It has not, and this is what it waits for.
+    /// It is in progress, with the reason for which it waits.
     Pending(String),
     /// The agbot has not read it yet.
     Unread(String),
-    /// It will not.
+    /// It has failed.
     Failed(String),
     /// It does not continue until a user acts.
     Held {
@@ -60,9 +60,9 @@ pub enum Progress {
 /// Returns what continues a rollout of a policy that is paused, or undoes it. A rollback is continued only.
 pub fn held_advice(policy: &str, is_rollback: bool) -> String {
     match is_rollback {
-        true => format!("go on with: hzn rollout resume {policy}"),
+        true => format!("continue with: hzn rollout resume {policy}"),
         false => {
-            format!("go on with: hzn rollout resume {policy}, or go back with: hzn rollout undo {policy}")
+            format!("continue with: hzn rollout resume {policy}, or go back with: hzn rollout undo {policy}")
         }
     }
 }
@@ -75,7 +75,7 @@ impl Progress {
         }
     }
 
-    /// How many times in a row it must be seen before it counts; none for what is still under way.
+    /// Number of consecutive observations after which it counts; none for a state that is in progress.
     fn times_needed(&self) -> Option<u32> {
         match self {
             Self::Done(_) => Some(TIMES_DONE),
@@ -93,7 +93,7 @@ impl Progress {
 /// The last observation.
 struct Seen {
     progress: Progress,
-    /// How many times in a row.
+    /// Number of consecutive observations.
     times: u32,
     since: Instant,
     /// The last note.
@@ -171,7 +171,7 @@ fn outcome(change: &str, end: Progress) -> Outcome {
             Err(CliError::new(Exit::WaitFailed, format!("{change} has failed"), why, advice))
         }
         Progress::Held { why, advice } => {
-            Err(CliError::new(Exit::WaitHeld, format!("{change} does not go on by itself"), why, advice))
+            Err(CliError::new(Exit::WaitHeld, format!("{change} does not continue by itself"), why, advice))
         }
         Progress::Done(_) | Progress::Pending(_) | Progress::Unread(_) => Ok(()),
     }
@@ -179,11 +179,16 @@ fn outcome(change: &str, end: Progress) -> Outcome {
 
 fn timed_out(change: &str, last: &Progress, limit: Duration) -> CliError {
     let why = match last.text() {
-        "" => "the agbot has not answered".to_owned(),
+        "" => "the agbot has not responded".to_owned(),
         text => text.to_owned(),
     };
     let what = format!("{change} has not taken effect after {} seconds", limit.as_secs());
-    CliError::new(Exit::WaitTimeout, what, why, "wait longer with --wait=TIMEOUT; the change itself goes on")
+    CliError::new(
+        Exit::WaitTimeout,
+        what,
+        why,
+        "wait longer with --wait=TIMEOUT; the change itself continues",
+    )
 }
 
 /// A span of time: a number of seconds, or one with the unit s, m or h.

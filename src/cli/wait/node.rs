@@ -10,7 +10,7 @@ use super::policy::is_settled;
 use crate::context::{Context, Exchange};
 use crate::exit::Outcome;
 
-/// How far the agbot has carried out a change of a node's availability.
+/// Progress of the agbot with a change of a node's availability.
 ///
 /// # Errors
 /// With status 5 when the agbot does not respond.
@@ -45,7 +45,7 @@ fn judge(node: &str, wanted: Availability, reasons: &[Reason], active: &[Agreeme
                     true => Progress::Held {
                         why: text,
                         advice: format!(
-                            "mend the cause, or stop what is left with: hzn exchange node orchestration set {} --availability drain --force",
+                            "fix the cause, or stop the remaining instances with: hzn exchange node orchestration set {} --availability drain --force",
                             node.split('/').next_back().unwrap_or(node)
                         ),
                     },

@@ -127,7 +127,7 @@ impl WantedPolicy {
         }
         let instances = instances.filter(|_| self.is_counted || self.is_started_by_users && self.has_number);
         match self.update(&rollouts.workloads, reasons) {
-            // What has no node holds nobody, so that nothing is in work.
+            // A slot without a node blocks no other one, so that nothing is in progress.
             Some(Progress::Pending(text)) if self.is_set_aside(&rollouts.workloads) => {
                 return cause::with_cause(context, exchange, &self.id, text).await;
             }
@@ -342,7 +342,7 @@ fn instant(text: &str) -> Option<Timestamp> {
 /// Waits for a policy that was just written, then shows the state of each node.
 ///
 /// # Errors
-/// As [`super::Wait::follow`].
+/// See [`super::Wait::follow`].
 pub async fn follow(wait: &super::Wait, context: &Context, exchange: &Exchange, name: &str) -> Outcome {
     if wait.limit.is_none() || context.is_dry_run {
         return Ok(());
@@ -355,7 +355,7 @@ pub async fn follow(wait: &super::Wait, context: &Context, exchange: &Exchange, 
 /// The change is about no version: where the hub rolled the policy's version back, the version before is deployed.
 ///
 /// # Errors
-/// As [`super::Wait::follow`].
+/// See [`super::Wait::follow`].
 pub async fn follow_orchestration(
     wait: &super::Wait,
     context: &Context,

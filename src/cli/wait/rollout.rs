@@ -9,7 +9,7 @@ use crate::context::{Context, Exchange};
 use crate::exit::Outcome;
 use crate::server::Server;
 
-/// Which rollouts are followed, and what for.
+/// Rollouts that are followed, and the expected end.
 #[derive(Debug, Clone)]
 pub struct Followed {
     /// Organization of the policies.
@@ -18,18 +18,18 @@ pub struct Followed {
     pub policy: Option<String>,
     /// `org/group`; none for all.
     pub group: Option<String>,
-    /// How they shall end.
+    /// Expected end of the rollouts.
     pub goal: Goal,
 }
 
-/// How rollouts shall end.
+/// Expected end of rollouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
     /// Every member has the new version.
     Completed,
     /// Every member has the old version again.
     RolledBack,
-    /// They are held, and no member is in work.
+    /// They are held, and no member is in progress.
     Held,
 }
 
@@ -69,7 +69,7 @@ impl Followed {
         }
         for rollout in &chosen {
             if let Some(node) = node_in_work(&agbot, rollout).await? {
-                return Ok(Progress::Pending(format!("{}: {node} is still in work", rollout.group)));
+                return Ok(Progress::Pending(format!("{}: {node} is still in progress", rollout.group)));
             }
         }
         Ok(Progress::Done(summary(&chosen, done)))
@@ -104,7 +104,7 @@ async fn node_in_work(agbot: &Server, rollout: &Rollout) -> Outcome<Option<NodeI
     Ok(claim.map(|claim| claim.node))
 }
 
-/// How far rollouts are, when the updates by tasks are over; `done`: how those ended.
+/// Progress of the rollouts once the updates by tasks are over; `done`: the result of those.
 fn ended(rollouts: &[&Rollout], done: Vec<String>, wants_rollback: bool) -> Progress {
     if let Some(stopped) = stopped(rollouts, wants_rollback) {
         return stopped;
@@ -114,7 +114,7 @@ fn ended(rollouts: &[&Rollout], done: Vec<String>, wants_rollback: bool) -> Prog
     if is_open { Progress::Pending(text) } else { Progress::Done(text) }
 }
 
-/// The outcome of rollouts of which one does not reach its goal: it is held, or went back although that is not wanted.
+/// The outcome of rollouts of which one does not reach its goal: it is held, or was rolled back although that is not wanted.
 pub fn stopped(rollouts: &[&Rollout], wants_rollback: bool) -> Option<Progress> {
     let is_held = |rollout: &&&Rollout| matches!(rollout.state, RolloutState::Paused { .. });
     if let Some(held) = rollouts.iter().find(is_held) {
@@ -176,7 +176,7 @@ pub mod tests {
 
     #[test]
     fn going_back_is_a_failure_only_where_it_was_not_asked_for() {
-        let back = completed("o/g", true, "went back");
+        let back = completed("o/g", true, "was rolled back");
         assert!(matches!(ended(&[&back], Vec::new(), false), Progress::Failed(_)));
         assert!(matches!(ended(&[&back], Vec::new(), true), Progress::Done(_)));
     }

@@ -1,4 +1,4 @@
-//! How far the updates of deployment policies are whose instances the hub places, and why they failed.
+//! Progress of the updates of deployment policies whose instances the hub places, and the causes of failures.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -128,7 +128,7 @@ mod tests {
             Progress::Held { advice, .. } => advice,
             other => panic!("{other:?}"),
         };
-        assert_eq!(advice("rollback-paused"), "go on with: hzn rollout resume o/p");
+        assert_eq!(advice("rollback-paused"), "continue with: hzn rollout resume o/p");
         assert!(advice("paused").ends_with("or go back with: hzn rollout undo o/p"));
     }
 

@@ -1,4 +1,4 @@
-//! Which addresses requests may reach.
+//! Addresses that requests may reach.
 //!
 //! A URL that a user writes must not let the hub send requests to itself, to what listens only on its machine, to the networks behind its
 //! firewall, or to the metadata service of a cloud. Names are resolved here, so that a name cannot stand for another address when the
@@ -12,7 +12,7 @@ use ipnet::IpNet;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{ClientBuilder, Url};
 
-/// Which addresses requests may reach.
+/// Addresses that requests may reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AddressRule {
     /// All of them.
@@ -74,7 +74,7 @@ impl AddressRule {
     /// Checks the host of a URL, if it is an address.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// The reason of the refusal.
     pub(super) fn check(&self, url: &Url) -> Result<(), String> {
         let host = url.host_str().unwrap_or_default();
         let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();

@@ -27,7 +27,7 @@ impl ProbeClient {
     /// Checks a task on a node: up to the number of attempts of the probe, with its pauses.
     ///
     /// # Errors
-    /// Why the check itself is broken, which proves nothing about the task.
+    /// The error of the check itself, which proves nothing about the task.
     pub async fn check(
         &self,
         probe: &TaskProbe,
@@ -55,10 +55,10 @@ impl ProbeClient {
                 Ok((_, body)) if expected.is_in(&body) => {
                     return Ok(HEALTHY);
                 }
-                // The body must not be shown to everybody who may read the health of a service, nor to the
+                // The body must not be shown to every user who may read the health of a service, nor to the
                 // author of the URL.
                 Ok((status, _)) => {
-                    message = format!("{url} answers with status {status}, without {}", expected.as_str());
+                    message = format!("{url} responds with status {status}, without {}", expected.as_str());
                 }
                 Err(error) if error.is_of_request() => broken = Some(format!("{url}: {error}")),
                 Err(error) if probe.connection_error_is_unhealthy => message = format!("{url}: {error}"),

@@ -115,7 +115,7 @@ impl ProbeClient {
 
     /// Reads a URL whose host is not an address that the rule refuses.
     fn allowed(&self, url: &str) -> Result<Url, String> {
-        let url = Url::parse(url).map_err(|error| format!("{url} is no URL: {error}"))?;
+        let url = Url::parse(url).map_err(|error| format!("{url} is not a URL: {error}"))?;
         self.rule.check(&url)?;
         Ok(url)
     }

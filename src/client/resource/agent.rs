@@ -190,7 +190,7 @@ impl Client {
         self.get_existing(local(&["service", "policy"])).await
     }
 
-    /// Which services are active and which suspended, as the agent sent it.
+    /// Active and suspended services, as the agent sent them.
     pub async fn service_config_states_record(&self) -> Result<RawJson, ClientError> {
         self.get_existing(local(&["service", "configstate"])).await
     }

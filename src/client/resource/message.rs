@@ -2,7 +2,7 @@
 
 use crate::Path;
 
-/// Which messages of a mailbox are read at once.
+/// Messages of a mailbox that are read at once.
 ///
 /// An exchange of the reference knows the number of messages only, and lists from the oldest one on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

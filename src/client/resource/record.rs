@@ -148,7 +148,7 @@ impl Client {
     /// Creates a resource, or replaces it when a response with status `exists` reports that it exists.
     ///
     /// # Errors
-    /// As [`Client::create_or_replace`].
+    /// See [`Client::create_or_replace`].
     pub async fn create_or_replace_record<B: Serialize + ?Sized>(
         &self,
         resource: Resource,
@@ -183,7 +183,7 @@ impl Client {
     /// Removes a deployment policy whose instances stop although workloads in its `children` are up; `false` when there was none.
     ///
     /// # Errors
-    /// Those of [`Client::delete`].
+    /// See [`Client::delete`].
     pub async fn delete_policy_before_children(&self, org: &str, policy: &str) -> Result<bool, ClientError> {
         self.delete(Resource::DeploymentPolicy.path(org, policy).query("force", "true")).await
     }

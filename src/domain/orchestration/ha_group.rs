@@ -148,7 +148,7 @@ mod tests {
             ),
             (
                 json!({"detection": {"type": "LIFECYCLE_EVENTS"}, "recovery": {"actions": [{"name": "REBOOT"}]}}),
-                "recovery.actions must not be REBOOT: no agent of a member takes commands",
+                "recovery.actions must not be REBOOT: no agent of a member accepts commands",
             ),
         ] {
             let read = group(policy);

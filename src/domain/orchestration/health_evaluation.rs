@@ -14,7 +14,7 @@ const INSTANCES: &str = "maxPercentUnhealthyInstances";
 
 const MEMBERS: Members = Members { known: &[WARNING, NODES, WORKLOADS, UNITS, INSTANCES], unsupported: &[] };
 
-/// How much may be wrong; `None` where the organization sets nothing.
+/// Rules by which health is evaluated; `None` where the organization sets nothing.
 ///
 /// # Units
 /// Percent.

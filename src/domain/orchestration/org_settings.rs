@@ -121,7 +121,7 @@ impl OrgSettings {
     /// Returns the settings with what a merge patch changes: members that are left out stay, and `null` ends a setting.
     ///
     /// # Errors
-    /// As [`OrgSettings::read`].
+    /// See [`OrgSettings::read`].
     pub fn patched(mut self, patch: Value) -> Result<Self, MembersError> {
         let cleared: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
         let cleared = cleared.into_iter().filter(|name| patch.get(name).is_some_and(Value::is_null));
@@ -218,7 +218,7 @@ impl OrgSettings {
         self.value_or_default(16)
     }
 
-    /// Which constraints on placement are hard.
+    /// The hard constraints on placement.
     #[must_use]
     pub fn constraint_priorities(&self) -> ConstraintPriorities {
         self.priorities

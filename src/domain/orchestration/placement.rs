@@ -1,4 +1,4 @@
-//! Which node an instance is placed on.
+//! Placement of instances on nodes.
 
 use std::collections::BTreeMap;
 

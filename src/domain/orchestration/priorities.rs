@@ -105,7 +105,7 @@ pub(super) fn take_priorities(around: &mut Object) -> Result<BTreeMap<Constraint
             Constraint::NAMES.iter().find(|(short, long, _)| [*short, *long].contains(&name.as_str()));
         let Some((.., constraint)) = known else {
             let hint = hint(Constraint::NAMES.iter().map(|(short, ..)| *short), &name);
-            return Err(around.broken_at(&path, &format!("is no constraint{hint}")));
+            return Err(around.broken_at(&path, &format!("is not a constraint{hint}")));
         };
         let number = value.as_i64().or_else(|| value.as_str()?.parse().ok());
         let Some(priority) = number.filter(|number| (-1..=2).contains(number)) else {

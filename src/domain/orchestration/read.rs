@@ -322,7 +322,7 @@ fn read_placement(mut placement: Object, mode: Mode) -> Read<Placement> {
     let policy = placement.word("policy", &PLACEMENT_POLICIES)?;
     let text = placement.text("expression", limits::MAX_LENGTH)?.unwrap_or_default();
     let expression = Expression::parse(&text)
-        .map_err(|error| placement.broken("expression", &format!("is no expression: {error}")))?;
+        .map_err(|error| placement.broken("expression", &format!("is not an expression: {error}")))?;
     let on_violation = placement
         .word("onViolation", &[("report", Some(OnViolation::Report)), ("move", Some(OnViolation::Move))])?;
     Ok(Placement {

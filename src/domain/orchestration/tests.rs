@@ -285,7 +285,7 @@ fn placement_keeps_its_rules() {
         ),
         (
             of(json!({"constraintPriorities": {"Speed": 1}})),
-            ".placement.constraintPriorities.Speed is no constraint",
+            ".placement.constraintPriorities.Speed is not a constraint",
         ),
         (
             of(json!({"constraintPriorities": {"Affinity": 1, "AffinityConstraintPriority": 1}})),
@@ -307,7 +307,7 @@ fn placement_keeps_its_rules() {
 fn expression_that_cannot_be_parsed_is_refused_with_its_column() {
     expect_refusals(&[(
         json!({"placement": {"expression": "a <"}}),
-        ".placement.expression is no expression: column 4: a value was expected",
+        ".placement.expression is not an expression: column 4: a value was expected",
     )]);
     for hostile in ["(".repeat(10_000), "a".repeat(1 << 20)] {
         assert!(refusal(&json!({"placement": {"expression": hostile}})).contains("4096 bytes"));

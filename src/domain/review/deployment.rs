@@ -60,7 +60,7 @@ pub fn service(document: &Value) -> Vec<Finding> {
         let member = if text(need, "versionRange").is_empty() { "version" } else { "versionRange" };
         let range = text(need, member);
         if let Some(error) = (!range.is_empty()).then(|| VersionRange::parse(range).err()).flatten() {
-            found.push(Finding::error(format!("{at}.{member}"), format!("is no range: {error}")));
+            found.push(Finding::error(format!("{at}.{member}"), format!("is not a range: {error}")));
         }
     }
     for (at, variable) in entries(document, "userInput") {
@@ -84,7 +84,7 @@ fn deployment(document: &Value) -> Vec<Finding> {
     let parsed = match given {
         Value::String(text) => match serde_json::from_str(text) {
             Ok(parsed) => parsed,
-            Err(error) => return vec![Finding::error("deployment", format!("is no JSON: {error}"))],
+            Err(error) => return vec![Finding::error("deployment", format!("is not JSON: {error}"))],
         },
         object => object.clone(),
     };
@@ -137,7 +137,7 @@ fn unknown_members(path: &str, object: &Value, known: &[&'static str]) -> Vec<Fi
         Finding {
             severity: Severity::Warning,
             member: format!("{path}.{name}"),
-            rule: format!("is no member that any agent reads{meant}"),
+            rule: format!("is not a member that any agent reads{meant}"),
         }
     });
     unknown.collect()

@@ -1,6 +1,6 @@
 //! Findings about well-formed documents that can never work.
 //!
-//! The compatible API stores such documents, as the reference does. One place finds them for everybody: the command line refuses them before
+//! The compatible API stores such documents, as the reference does. One place finds them for all callers: the command line refuses them before
 //! they are sent, the exchange refuses them in what is an addition and warns about the rest, plans and reasons name what is stored.
 //! Source: agreement-protocol 3.1 (Validation); orchestration A5, B10.
 

@@ -51,7 +51,7 @@ pub fn properties(path: &str, document: &Value) -> Vec<Finding> {
         // Other shapes are rejected on write.
         let property: Property = from_value(entry).ok()?;
         let error = property.validate().err()?;
-        Some(Finding::error(format!("{path}[{index}]"), format!("is no property: {error}")))
+        Some(Finding::error(format!("{path}[{index}]"), format!("is not a property: {error}")))
     };
     entries(document, name).enumerate().filter_map(check).collect()
 }
@@ -61,8 +61,9 @@ fn ranges(list: &'static str, document: &Value) -> Vec<Finding> {
     let check = |(at, entry): (String, &Value)| {
         let range = text(entry, "serviceVersionRange");
         let error = if range.is_empty() { None } else { VersionRange::parse(range).err() };
-        error
-            .map(|error| Finding::error(format!("{at}.serviceVersionRange"), format!("is no range: {error}")))
+        error.map(|error| {
+            Finding::error(format!("{at}.serviceVersionRange"), format!("is not a range: {error}"))
+        })
     };
     entries(document, list).filter_map(check).collect()
 }

@@ -166,12 +166,12 @@ fn members_of_a_deployment_that_no_agent_reads_are_warnings() {
     let expected = [
         (
             Severity::Warning,
-            "deployment.services.a.comand is no member that any agent reads; command was probably meant"
+            "deployment.services.a.comand is not a member that any agent reads; command was probably meant"
                 .to_owned(),
         ),
         (
             Severity::Warning,
-            "deployment.services.a.ports[0].port is no member that any agent reads".to_owned(),
+            "deployment.services.a.ports[0].port is not a member that any agent reads".to_owned(),
         ),
     ];
     assert_eq!(found(misspelt.clone()), expected);

@@ -64,6 +64,6 @@ fn priority(version: &Value, name: &str) -> Result<i64, &'static str> {
         None => Ok(0),
         Some(Some(number)) if number >= 0 => Ok(number),
         Some(Some(_)) => Err("must not be negative"),
-        Some(None) => Err("must be a whole number"),
+        Some(None) => Err("must be an integer"),
     }
 }

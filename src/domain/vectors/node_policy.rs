@@ -97,6 +97,6 @@ fn read<T: DeserializeOwned + Default>(vector: &Value, member: &str) -> Result<T
 }
 
 fn expect_members(vector: &Value, got: Value) -> Result<(), String> {
-    let Value::Object(members) = got else { return Err("the result is no object".to_owned()) };
+    let Value::Object(members) = got else { return Err("the result is not an object".to_owned()) };
     members.iter().try_for_each(|(member, got)| expect_same(member, &vector[member], got))
 }

@@ -109,7 +109,7 @@ fn interval(vector: &Value) -> u64 {
 }
 
 fn text<'a>(vector: &'a Value, member: &str) -> Result<&'a str, String> {
-    vector[member].as_str().ok_or_else(|| format!("{member} is no text"))
+    vector[member].as_str().ok_or_else(|| format!("{member} is not text"))
 }
 
 fn read<T: DeserializeOwned>(vector: &Value, member: &str) -> Result<T, String> {
@@ -117,6 +117,6 @@ fn read<T: DeserializeOwned>(vector: &Value, member: &str) -> Result<T, String> 
 }
 
 fn expect_members(vector: &Value, got: Value) -> Result<(), String> {
-    let Value::Object(members) = got else { return Err("the result is no object".to_owned()) };
+    let Value::Object(members) = got else { return Err("the result is not an object".to_owned()) };
     members.iter().try_for_each(|(member, got)| expect_same(member, &vector[member], got))
 }

@@ -1,4 +1,4 @@
-//! Gives committed records their numbers and hashes, chain by chain, in batches.
+//! Assigns numbers and hashes to committed records, chain by chain, in batches.
 //!
 //! The exchange that locks the only row of `audit_lease` seals; the lock ends with the short transaction.
 //! Writes do not wait for it.

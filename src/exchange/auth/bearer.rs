@@ -57,7 +57,7 @@ struct Known {
     expires_at: i64,
 }
 
-/// Knows whose tokens are whose.
+/// Maps tokens to accounts.
 pub(crate) struct BearerLogins {
     provider: Provider,
     process_key: [u8; 32],
@@ -240,7 +240,7 @@ async fn take_name(
     let (org, name) = (wanted.org.as_str(), wanted.name.as_str());
     let taken = || {
         ApiError::access_denied(format!(
-            "the user name '{org}/{name}' belongs to somebody else here; an administrator of the hub can tell more"
+            "the user name '{org}/{name}' belongs to another account here; ask an administrator of the hub"
         ))
     };
     if is_root(org, name) || is_reserved_name(LoginKind::Account, name) {
@@ -270,7 +270,7 @@ fn refused(error: OidcError) -> ApiError {
         OidcError::Refused(_) => ApiError::invalid_credentials(error.to_string()),
         // The cause is in the log since the fetch failed.
         OidcError::Unavailable(_) | OidcError::Settings(_) => {
-            ApiError::unavailable("the identity provider does not answer, try again later")
+            ApiError::unavailable("the identity provider does not respond, try again later")
         }
     }
 }

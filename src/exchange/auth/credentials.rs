@@ -231,7 +231,7 @@ impl Credentials {
         self.checked.insert(login.who().to_owned(), checked);
     }
 
-    /// Lets logins of root wait that are not in memory, until [`Credentials::release_root`].
+    /// Delays logins of root that are not cached, until [`Credentials::release_root`].
     pub(crate) fn hold_root(&self) {
         self.is_root_settled.send_replace(false);
     }

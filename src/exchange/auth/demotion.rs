@@ -26,7 +26,7 @@ pub(crate) async fn withdraw_approvals(
             agbot.id = %agbot,
             user.org = org,
             user.name = name,
-            "approval of an agbot withdrawn: its owner is no administrator any more"
+            "approval of an agbot withdrawn: its owner is no longer an administrator"
         );
     }
     Ok(agbots.iter().map(|agbot| forget_login(agbot.org(), agbot.name())).collect())

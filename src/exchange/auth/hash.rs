@@ -14,7 +14,7 @@ use crate::ApiError;
 
 const KEYED_PREFIX: &str = "keyed:";
 
-/// Makes and checks hashes of secrets.
+/// Creates and verifies hashes of secrets.
 #[derive(Clone)]
 pub struct SecretHasher {
     key: Arc<[u8; 32]>,
@@ -94,7 +94,7 @@ impl SecretHasher {
     /// Takes the time of a wrong secret for a login that has none or does not exist.
     ///
     /// # Errors
-    /// As [`Self::verify_in`].
+    /// See [`Self::verify_in`].
     pub(super) async fn refuse_in(
         &self,
         class: PriorityClass,

@@ -52,7 +52,7 @@ pub struct Selection {
     pub last: i64,
 }
 
-/// How far the writes of this exchange have got.
+/// Progress of the writes of this exchange.
 #[derive(Debug, Clone, Default)]
 struct Published {
     /// Requests up to this one have their numbers, and are visible here.

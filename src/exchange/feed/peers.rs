@@ -37,7 +37,7 @@ pub struct Peers {
     current_nanos: AtomicU64,
     /// The same instant, for those who wait for a later one.
     current_until: watch::Sender<Instant>,
-    /// How far each of the others has seen the feed.
+    /// Position of each other exchange in the feed.
     seen: watch::Sender<HashMap<Uuid, i64>>,
 }
 

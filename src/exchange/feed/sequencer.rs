@@ -1,4 +1,4 @@
-//! Gives numbers to committed changes and follows the numbered feed.
+//! Assigns sequence numbers to committed changes and follows the feed.
 //!
 //! The exchange that holds the row lock of `change_sequence` assigns numbers; the lock is released with the
 //! short transaction, so any exchange can be the sequencer and no election is needed. Numbers are committed

@@ -1,4 +1,4 @@
-//! Which changes a caller sees.
+//! Changes that a caller sees.
 //!
 //! Source: exchange-api 5.3.
 

@@ -20,7 +20,7 @@ pub(crate) trait Grant: Sized + Send {
     /// Asks for it before the handler is called.
     ///
     /// # Errors
-    /// As [`Op::authorize`].
+    /// See [`Op::authorize`].
     fn of<P: PathParameters, Q: Sync>(op: &Op<P, Q>) -> impl Future<Output = Result<Self, ApiError>> + Send;
 }
 
@@ -47,7 +47,7 @@ impl<R: Right> AskedLater<R> {
     /// Asks for the right to what the path names.
     ///
     /// # Errors
-    /// As [`Op::authorize`].
+    /// See [`Op::authorize`].
     pub(crate) async fn authorize<P: PathParameters, Q: Sync>(
         &self,
         op: &Op<P, Q>,

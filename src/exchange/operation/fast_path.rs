@@ -47,7 +47,7 @@ impl FastPath {
     }
 }
 
-/// Where the parameters stand in a path.
+/// Positions of the parameters in a path.
 #[derive(Clone, Default)]
 pub(crate) struct Values([Option<Range<usize>>; MAX_PARAMETERS]);
 

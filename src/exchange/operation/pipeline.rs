@@ -260,7 +260,7 @@ impl Call {
 
 /// The values of the parameters in a path.
 pub(super) enum PathValues {
-    /// Where they stand in a path that needs no decoding.
+    /// Their positions in a path that needs no decoding.
     Plain(Values),
     Decoded(Vec<String>),
 }

@@ -126,8 +126,7 @@ impl HttpApi {
 /// The last line of defence against a panic.
 pub(crate) fn unpanicked(response: impl Future<Output = Response>) -> impl Future<Output = Response> {
     AssertUnwindSafe(response).catch_unwind().map(|outcome| {
-        outcome
-            .unwrap_or_else(|_| ApiError::internal("the exchange failed; its log tells why").into_response())
+        outcome.unwrap_or_else(|_| ApiError::internal("internal error; see the server log").into_response())
     })
 }
 
@@ -141,12 +140,12 @@ async fn guarded(State(guard): State<Arc<Guard>>, mut request: Request, next: Ne
 /// Middleware that every request of the API passes.
 struct Guard {
     exchange: Exchange,
-    /// Paths below [`BASE`] that anybody may read.
+    /// Paths below [`BASE`] that are readable without credentials.
     open: BTreeSet<&'static str>,
 }
 
 impl Guard {
-    /// Lets reads of open routes through, and everything else with good credentials only.
+    /// Accepts reads of open routes, and everything else only with valid credentials.
     async fn admit(&self, request: &mut Request) -> Result<Accepted, ApiError> {
         let accepted = Accepted::of(request)?;
         if !self.is_open(request) {

@@ -44,11 +44,11 @@ const REPORTS: [&str; 6] = [
 pub fn operations() -> Vec<Operation> {
     vec![
         get("/orgs/{organization}/audit", "list_audit_records", list_records)
-            .doc(TAG, "Lists who did what in an organization, in pages, oldest or newest first")
+            .doc(TAG, "Lists the audit records of an organization, in pages, oldest or newest first")
             .success("the records; none when there are no more"),
         get("/orgs/{organization}/audit/verify", "verify_audit_records", verify_records)
-            .doc(TAG, "Walks the chain of audit records and names the first one that is wrong or missing")
-            .success("whether the chain holds"),
+            .doc(TAG, "Verifies the chain of audit records and names the first one that is invalid or missing")
+            .success("the result of the check"),
         post("/orgs/{organization}/audit/actions", "record_action", record_action)
             .doc(TAG, "Records an action that an approved agbot is about to carry out for the caller, or has refused")
             .unaudited("it is the record of another request")

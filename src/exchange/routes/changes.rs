@@ -38,10 +38,10 @@ const OVERLAP: SignedDuration = SignedDuration::from_secs(10);
 pub fn operations() -> Vec<Operation> {
     vec![
         post("/orgs/{organization}/changes", "poll_changes", poll_changes)
-            .doc(TAG, "Answers what changed since a number; `Prefer: wait=N` waits up to N seconds for something to happen")
+            .doc(TAG, "Returns the changes since a sequence number; `Prefer: wait=N` waits up to N seconds for a change")
             .unaudited("it only reads")
             .fast()
-            .header("Prefer", "`wait=N`: how many seconds to wait for something to happen, at most 60.", "wait=30")
+            .header("Prefer", "`wait=N`: seconds to wait for a change, at most 60.", "wait=30")
             .success("what changed"),
         get("/orgs/{organization}/changes/stream", "stream_changes", stream_changes)
             .header("Last-Event-ID", "Number of the last change seen; without it only new changes are sent.", "42")
@@ -51,7 +51,7 @@ pub fn operations() -> Vec<Operation> {
             .doc(TAG, "Removes changes of an organization (for tests)")
             .success("removed"),
         get("/changes/maxchangeid", "get_max_change_id", get_max_change_id)
-            .doc(TAG, "Answers the last number of the feed")
+            .doc(TAG, "Returns the latest sequence number of the feed")
             .success("the number"),
     ]
 }

@@ -19,12 +19,12 @@ pub(super) fn parse_id(text: &str) -> Result<i64, ApiError> {
     text.parse().map_err(|_| ApiError::invalid_input(format!("'{text}' is not the number of a message")))
 }
 
-/// How many messages or bytes a list shall hold; `None` is any number.
+/// Largest number of messages or bytes in a list; `None` is no limit.
 fn limit(wanted: Option<i32>) -> Option<i64> {
     wanted.filter(|count| *count > 0).map(i64::from)
 }
 
-/// Where a page of a mailbox begins.
+/// Start of a page of a mailbox.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     after: Option<i64>,
@@ -119,7 +119,7 @@ pub(super) fn check_sender(own: Volume, new: Volume, limit: Volume) -> Result<()
         return Ok(());
     }
     Err(full(&format!(
-        "the mailbox holds {} messages of this sender with {} bytes, and takes no more of it",
+        "the mailbox holds {} messages of this sender with {} bytes, and accepts no more from it",
         own.messages, own.bytes
     )))
 }

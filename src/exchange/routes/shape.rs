@@ -39,7 +39,7 @@ pub fn attribute_of<T: Serialize>(
     Some(attribute(name, &value))
 }
 
-/// Makes lists that were never given empty ones, as whole resources show them.
+/// Replaces missing lists by empty ones, as whole resources show them.
 pub fn show_absent_lists<const N: usize>(lists: [&mut Value; N]) {
     for list in lists.into_iter().filter(|list| list.is_null()) {
         *list = Value::Array(Vec::new());

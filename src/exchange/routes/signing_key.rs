@@ -93,7 +93,7 @@ pub(super) fn key_operations<K: Keys>(
     let of_one = vec![
         get(one, get_name, get_key::<K>).doc(tag, "Reads a signing key as text").success("the key"),
         put(one, put_name, replace_key::<K>)
-            .doc(tag, "Stores a signing key; the body is taken as it is, whatever its type")
+            .doc(tag, "Stores a signing key; the body is stored unchanged, regardless of its type")
             .audit(K::SUBJECT)
             .success("stored"),
         delete(one, delete_name, delete_key::<K>)

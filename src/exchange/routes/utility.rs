@@ -22,20 +22,20 @@ const YAML: &str = "text/vnd.yaml";
 pub fn operations() -> Vec<Operation> {
     vec![
         get_public("/admin/version", "get_version", get_version)
-            .doc(TAG, "Answers the version of the API")
+            .doc(TAG, "Returns the version of the API")
             .success("the version and a line feed"),
         get_public("/test", "test", test)
-            .doc(TAG, "Answers that the exchange is there")
+            .doc(TAG, "Returns 200 while the exchange runs")
             .success("it is there"),
         get_public("/swagger", "get_documentation_page", get_documentation_page)
-            .doc(TAG, "Leads to the browsable API document")
+            .doc(TAG, "Redirects to the browsable API document")
             .success("a page"),
         get_public("/api-docs/swagger.json", "get_document", get_document)
-            .doc(TAG, "Answers the API document")
+            .doc(TAG, "Returns the API document")
             .success("the document as JSON"),
         get_public("/api-docs/swagger.yaml", "get_document_as_yaml", get_document_as_yaml)
-            .doc(TAG, "Answers the API document for readers of YAML")
-            .success("the document: JSON, which every reader of YAML 1.2 takes"),
+            .doc(TAG, "Returns the API document for readers of YAML")
+            .success("the document: JSON, which every YAML 1.2 parser accepts"),
     ]
 }
 

@@ -29,7 +29,7 @@ pub struct AllowedOrigins(Vec<HeaderValue>);
 
 /// A text that names no origin.
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("'{0}' is no origin like https://console.example.com or http://localhost:3000")]
+#[error("'{0}' is not an origin like https://console.example.com or http://localhost:3000")]
 pub struct NoOrigin(String);
 
 impl FromStr for AllowedOrigins {

@@ -68,7 +68,7 @@ impl Authority {
             write_private_file(&key_file, key.serialize_pem().as_bytes())?;
             write_private_file(&certificate_file, certificate.pem().as_bytes())?;
             write_private_file(&note_file, format!("{end}\n{}\n", names.join("\n")).as_bytes())?;
-            tracing::info!(tls.names = %names.join(","), tls.ends_at = %end, "made a certificate");
+            tracing::info!(tls.names = %names.join(","), tls.ends_at = %end, "certificate created");
         }
         TlsSettings::from_files(&certificate_file, &key_file)
     }

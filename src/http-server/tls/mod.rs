@@ -114,7 +114,7 @@ impl TlsSettings {
         let certificate = Arc::new(Reloaded::read(certificate_file, key_file)?);
         let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
-            .expect("the provider speaks TLS 1.2 and 1.3")
+            .expect("the provider supports TLS 1.2 and 1.3")
             .with_no_client_auth()
             .with_cert_resolver(certificate.clone());
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];

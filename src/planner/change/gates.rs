@@ -164,7 +164,7 @@ pub const GATES: &[(CauseKind, &[Gate])] = &[
     (CauseKind::Health, OF_RECOVERY),
     (CauseKind::NodeHealth, OF_RECOVERY),
     (CauseKind::Scale, AUTOMATIC),
-    // That nothing is wanted any more is above the minimum of a group (P-S16).
+    // A withdrawal, where no instance is wanted, takes precedence over the minimum of a group (P-S16).
     (CauseKind::Withdrawn, &[Gate::Children]),
 ];
 

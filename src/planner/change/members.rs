@@ -1,4 +1,4 @@
-//! Which members of an HA group run a service, from the model.
+//! Members of an HA group that run a service, from the model.
 //!
 //! "Intended" and "running" are computed per service, not per policy, so that two policies that deploy one service protect
 //! each other, and members that the service is not intended for do not count. Only an instance that is *seen* running

@@ -141,18 +141,18 @@ pub enum Change {
     },
     /// Replaces an instance by one of another version.
     Replace {
-        /// Where the old one is; none when no node has it.
+        /// Node of the old one; none when no node has it.
         node: Option<NodeId>,
         /// True if the old instance may be running, so that availability is lost when it stops.
         may_run: bool,
-        /// Which of the two comes first.
+        /// Order of the two.
         order: UpdateOrder,
     },
     /// Moves an instance.
     Relocate {
         /// From where.
         node: NodeId,
-        /// Which of the two comes first.
+        /// Order of the two.
         order: UpdateOrder,
     },
 }

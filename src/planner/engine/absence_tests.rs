@@ -233,7 +233,7 @@ fn instances_that_stop_do_not_count_for_the_minimum_available_of_their_group() {
     assert_eq!(count(&fleet), 1, "the others are empty");
 }
 
-/// B9.1: a user takes the last instance off a drained node all the same.
+/// B9.1: a user can still move the last instance off a drained node.
 #[test]
 fn forced_drain_takes_the_last_instance_of_a_group_off_the_node() {
     let scope = json!({"type": "hagroups", "haGroups": ["g"]});

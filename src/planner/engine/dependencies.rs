@@ -27,7 +27,7 @@ pub(crate) struct Dependencies<'a> {
     /// Slots that waited for a parent or a child at the last decision.
     waited: BTreeSet<(Gate, &'a Slot)>,
     now: Timestamp,
-    /// Those that have been asked for: the steps of a decision all see the same.
+    /// Results so far: all steps of a decision see the same ones.
     known: RefCell<BTreeMap<Dependency, Option<Standing>>>,
 }
 

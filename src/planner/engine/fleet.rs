@@ -30,7 +30,7 @@ use crate::{
     health::{Entity, HealthEvent, HealthReport, StoredReport, stored_reports},
     model::{Liveness, Model},
     reconcile::UnitEvent,
-    rolling::action::Asker,
+    rolling::action::Requester,
     settings::PlannerSettings,
     status::{PartStatus, Window, WorkloadStatus, status_of},
     usage::later,
@@ -62,7 +62,7 @@ pub(crate) struct Fleet {
     pub broken_versions: BTreeSet<(PolicyId, String)>,
     /// Pairs of node and policy whose instances fail their checks.
     pub unhealthy: BTreeSet<(NodeId, PolicyId)>,
-    /// Instances that a check by order of a user finds unhealthy, on a node by policy; none answers when the node is silent.
+    /// Instances that a check by order of a user finds unhealthy, on a node by policy; no check responds when the node is silent.
     pub failing_checks: BTreeSet<(NodeId, PolicyId)>,
     /// Tasks whose instances ended and that their nodes keep for the recovery.
     pub powered_off: BTreeSet<TaskId>,
@@ -278,12 +278,12 @@ impl Fleet {
         self.handle(&Event::WorkloadRecorded { workload });
     }
 
-    /// Gives the action in progress up.
+    /// Aborts the action in progress.
     pub fn abort(&mut self, name: &str) {
         let record = self.model.workload(&policy(name)).expect("the workload exists");
-        let asker = Asker { actor: "o/ann", now: self.now };
+        let requester = Requester { actor: "o/ann", now: self.now };
         let workload = record
-            .act(WorkloadAction::Abort, self.model.instance_summary(&policy(name)), asker)
+            .act(WorkloadAction::Abort, self.model.instance_summary(&policy(name)), requester)
             .expect("an action is in progress");
         self.handle(&Event::WorkloadRecorded { workload: Box::new(workload) });
     }
@@ -391,7 +391,7 @@ impl Fleet {
         self.health.get(entity)?.iter().find(|one| one.property == property)
     }
 
-    /// Lets seconds pass.
+    /// Advances the time by some seconds.
     pub fn run(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.now += SignedDuration::from_secs(1);
@@ -415,7 +415,7 @@ impl Fleet {
         }
     }
 
-    /// Lets seconds pass in which the exchange is unreachable, or the agbot is suspended.
+    /// Advances the time by some seconds in which the exchange is unreachable, or the agbot is suspended.
     pub fn run_unheard(&mut self, seconds: u64, is_suspended: bool) {
         for _ in 0..seconds {
             self.now += SignedDuration::from_secs(1);
@@ -425,7 +425,7 @@ impl Fleet {
         }
     }
 
-    /// Lets time pass until the condition holds, at most the given seconds. Returns how long it took.
+    /// Advances the time until the condition holds, at most by the given seconds. Returns how long it took.
     pub fn run_until(&mut self, seconds: u64, mut is_met: impl FnMut(&Self) -> bool) -> u64 {
         for passed in 0..=seconds {
             if is_met(self) {
@@ -521,7 +521,7 @@ impl Fleet {
             || !self.broken_versions.is_empty() && version().is_some_and(|choice| is_broken(choice.version))
     }
 
-    /// Lets the tasks of a policy exit at once on a node, or no longer.
+    /// Sets whether the tasks of a policy exit at once on a node.
     pub fn crash(&mut self, name: &str, on: &str, is_crashing: bool) {
         let pair = (node(on), policy(name));
         if is_crashing {

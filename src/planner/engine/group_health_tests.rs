@@ -294,7 +294,7 @@ fn examined_by(detection: Value) -> Value {
     document
 }
 
-/// Lets the engine of a node go down, or come back.
+/// Stops or starts the engine of a node.
 fn set_engine(fleet: &mut Fleet, name: &str, is_usable: bool) {
     let engine = Some(EngineReport { is_usable, at: fleet.now });
     let of = [(node(name), NodeMachine { engine, address: None })].into();
@@ -358,12 +358,12 @@ fn member_whose_url_does_not_respond_to_the_hub_is_recovered() {
     let polled: Vec<_> = fleet.model.hub_tasks().map(|task| (task.node.clone(), task.id.clone())).collect();
     assert_eq!(polled.iter().map(|(node, _)| node.name()).collect::<Vec<_>>(), ["n1", "n2"]);
     let (_, task) = polled[1].clone();
-    let message = Some("answers \"starting\"".to_owned());
+    let message = Some("responds with \"starting\"".to_owned());
     let report = HubReport::Checked { healthy: false, message };
     fleet.handle(&Event::HubReported { task, report });
     fleet.run_until(INTERVAL + 10, |fleet| fleet.running("w") == "n1 n3");
     let failed = about(&fleet, "health.check-failed", &node("n2"));
-    assert!(failed[0].text.contains("answers \"starting\""), "{failed:?}");
+    assert!(failed[0].text.contains("responds with \"starting\""), "{failed:?}");
 }
 
 /// C4.2, C9: with several agbots the one that decides about the group checks its members, whichever agbots
@@ -388,7 +388,8 @@ fn owner_of_the_group_polls_the_members_of_other_agbots() {
     assert_ne!(of_unit, owned, "the test needs two partitions");
     fleet.handle(&Event::PartitionsChanged { leases: [(owned, 1)].into() });
     assert_eq!(of_other(&fleet).as_ref(), Some(&task));
-    let report = HubReport::Checked { healthy: false, message: Some("answers \"starting\"".to_owned()) };
+    let report =
+        HubReport::Checked { healthy: false, message: Some("responds with \"starting\"".to_owned()) };
     fleet.handle(&Event::HubReported { task, report });
     fleet.run_until(INTERVAL + 10, |fleet| of_group(fleet, "health.recover", "n1") == 1);
     fleet.handle(&Event::PartitionsChanged { leases: [((owned + 1) % 16, 1)].into() });

@@ -13,7 +13,7 @@ use crate::{
     facts::Availability,
     goal::Avail,
     health::{Entity, HealthState, StoredReport},
-    rolling::action::{Asker, RolloutAction},
+    rolling::action::{Requester, RolloutAction},
     supervise::UpdateState,
     workload::WorkloadAction,
 };
@@ -183,7 +183,7 @@ fn unit_of_a_group_that_does_not_exist_is_reported_as_empty() {
     assert_eq!(fleet.model.health().len(), 0);
 }
 
-/// D1: what was reported about an instance ends with its node, also where no task is planned anew.
+/// D1: what was reported about an instance ends with its node, also where no task is planned again.
 #[test]
 fn reports_about_instances_of_a_deleted_node_are_dropped() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
@@ -257,9 +257,10 @@ fn error_reported_during_an_update_is_a_failure_and_pauses_it() {
     assert!(fleet.has_event("update.paused"));
     // Reports from before a user resumes the update do not count again.
     let record = fleet.model.workload(&policy("w")).expect("the workload").clone();
-    let asker = Asker { actor: "o/ann", now: fleet.now };
+    let requester = Requester { actor: "o/ann", now: fleet.now };
     let resume = WorkloadAction::Update(RolloutAction::Resume);
-    let next = record.act(resume, fleet.model.instance_summary(&policy("w")), asker).expect("it is paused");
+    let next =
+        record.act(resume, fleet.model.instance_summary(&policy("w")), requester).expect("it is paused");
     fleet.handle(&crate::event::Event::WorkloadRecorded { workload: Box::new(next) });
     fleet.run_until(90, |fleet| update_state(fleet) == UpdateState::Completed);
 }
@@ -314,11 +315,11 @@ fn blocked_update_is_reported_and_becomes_an_error() {
     fleet.run(30);
     assert_eq!(reported(&fleet, &workload(), "UpgradeBlocked"), Some(HealthState::Error));
     let record = fleet.model.workload(&policy("w")).expect("the workload").clone();
-    let asker = Asker { actor: "o/ann", now: fleet.now };
+    let requester = Requester { actor: "o/ann", now: fleet.now };
     let summary = fleet.model.instance_summary(&policy("w"));
-    let refused = record.act(WorkloadAction::Update(RolloutAction::Resume), summary, asker);
+    let refused = record.act(WorkloadAction::Update(RolloutAction::Resume), summary, requester);
     assert!(refused.is_err(), "resume has no effect");
-    let forced = record.act(WorkloadAction::ForceUpdate, summary, asker).expect("force has");
+    let forced = record.act(WorkloadAction::ForceUpdate, summary, requester).expect("force has");
     assert!(forced.update.is_forced && forced.update.is_rolling());
     assert_eq!(update_state(&fleet), UpdateState::Updating, "its own report is no failure of the update");
     fleet.put_node("n1", |facts| (facts.is_frozen, facts.availability) = (false, Availability::Active));

@@ -113,7 +113,7 @@ fn reported(
 fn without_agreement(task: &Task) -> Option<(TaskState, At)> {
     match (task.is_wanted(), &task.agreement) {
         (false, _) => Some((TaskState::Ended(Ending::Shutdown), None)),
-        (true, Some(_)) => Some((failed("the agreement is gone"), None)),
+        (true, Some(_)) => Some((failed("the agreement no longer exists"), None)),
         (true, None) => None,
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::fleet::{Fleet, policy};
 use crate::{
     event::Event,
-    rolling::action::{Asker, RolloutAction},
+    rolling::action::{Requester, RolloutAction},
     supervise::UpdateState,
     workload::{SpecVersion, WorkloadAction, WorkloadRecord},
 };
@@ -47,9 +47,9 @@ fn publish_broken(fleet: &mut Fleet, version: &str, document: Value, until: Upda
 
 /// A user rolls the update back.
 fn roll_back(fleet: &mut Fleet) -> Result<(), String> {
-    let asker = Asker { actor: "o/ann", now: fleet.now };
+    let requester = Requester { actor: "o/ann", now: fleet.now };
     let action = WorkloadAction::Update(RolloutAction::Rollback);
-    let next = record(fleet).act(action, fleet.model.instance_summary(&policy("w")), asker)?;
+    let next = record(fleet).act(action, fleet.model.instance_summary(&policy("w")), requester)?;
     fleet.handle(&Event::WorkloadRecorded { workload: Box::new(next) });
     Ok(())
 }
@@ -109,7 +109,7 @@ fn user_rolls_a_completed_update_back_once() {
     assert!(roll_back(&mut fleet).is_err());
 }
 
-/// Which of the instances go when the rollback wants fewer: those of the version that is given up.
+/// Instances that are stopped when the rollback wants fewer: those of the version that is given up.
 #[test]
 fn instances_that_a_rollback_removes_are_not_those_that_run_the_version_before() {
     let mut fleet = fleet();

@@ -30,7 +30,7 @@ pub(crate) struct Wanted<'a> {
 /// Returns the task that a node is to get an agreement for; none for policies without tasks.
 ///
 /// # Errors
-/// Why there is no such task now.
+/// The reason why there is no such task now.
 pub(crate) fn startable<'a>(
     model: &'a Model,
     node: &NodeId,
@@ -68,7 +68,7 @@ pub(super) type Row<'r> = &'r dyn Fn(&BlocklistKey) -> Option<BlocklistEntry>;
 /// the better ones failed there, or while the node is blocked for them.
 ///
 /// # Errors
-/// Why the node does not fit.
+/// The reason why the node does not fit.
 /// # Source
 /// Orchestration B11.10.
 pub(crate) fn choose(
@@ -208,7 +208,7 @@ pub(crate) fn fit(model: &Model, agreement: &Agreement, now: Timestamp) -> Optio
         && model
             .workload_of(policy)
             .is_some_and(|workload| observe::failure(model, task, agreement, workload, now).is_some());
-    // An agent that does not read tasks (any more) cannot wait to start one.
+    // An agent that does not, or no longer, read tasks cannot delay the start of one.
     let starts_too_early = !is_capable && task.desired == DesiredState::Ready;
     if is_failed || starts_too_early {
         return Some(Fit::Lost(Blocked::NoTask));

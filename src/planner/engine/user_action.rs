@@ -74,7 +74,7 @@ pub enum ActionRefusal {
 /// Returns what an action is to reach.
 ///
 /// # Errors
-/// Why it cannot be carried out now.
+/// The reason why it cannot be carried out now.
 pub fn accept(
     model: &Model,
     policy: &PolicyId,

@@ -47,7 +47,7 @@ pub enum StartMode {
     BestAvailable,
 }
 
-/// Which of two instances comes first when one moves.
+/// Order of the start and the stop when an instance moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MoveOrder {
     /// The old one is confirmed stopped before the new one starts: there is never a second instance.

@@ -1,4 +1,4 @@
-//! Which slots count, and the numbers of new ones.
+//! Slots that count, and the numbers of new ones.
 //!
 //! Source: orchestration B2.
 

@@ -1,4 +1,4 @@
-//! Which slots go first when there are too many.
+//! Order in which surplus slots are removed.
 //!
 //! Source: orchestration B7, A2.
 

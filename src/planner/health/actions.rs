@@ -82,7 +82,7 @@ pub(super) fn command(
     action: &PreparedAction,
 ) -> Result<(), String> {
     if !pass.node_of(task).is_some_and(|node| node.is_capable) {
-        return Err("the agent of the node takes no commands".to_owned());
+        return Err("the agent of the node accepts no commands".to_owned());
     }
     if task.state.is_ended() {
         return Err("the task has ended".to_owned());
@@ -103,7 +103,7 @@ fn may_repair(pass: &mut UnitPass<'_>, task: &Task, recovery: &Recovery, action:
     may_take_away(pass, task, recovery, change)
 }
 
-/// Lets the hub call a workflow.
+/// Makes the hub call a workflow.
 pub(super) fn call(
     pass: &mut UnitPass<'_>,
     policy: &HealthPolicy,
@@ -202,7 +202,7 @@ pub(super) fn replace(
             pass.candidate(task, Cause::Health).filter(|found| *found != node)
         }
         ActionKind::Recreate => None,
-        _ => return Err("the hub does not know the action".to_owned()),
+        _ => return Err("the action is not known to the hub".to_owned()),
     };
     let cause = cause_of(pass, task, recovery);
     if !may_take_away(pass, task, recovery, Change::Stop { node: node.clone() }) {

@@ -184,7 +184,7 @@ impl Checks {
         self.at.iter().take_while(move |(at, _)| *at <= now).map(|(_, entity)| entity)
     }
 
-    /// Makes every check due.
+    /// Marks every check as due.
     pub fn set_back(&mut self, now: Timestamp) {
         self.at =
             std::mem::take(&mut self.at).into_iter().map(|(at, entity)| (now.min(at), entity)).collect();

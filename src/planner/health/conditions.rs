@@ -307,6 +307,6 @@ fn failing_everywhere(model: &Model, policy: &PolicyId) -> Option<SystemReport> 
     let (node, why) = last?;
     let Blocked::Blocklisted { service, .. } = &why else { return None };
     let state = if blocked >= selected { HealthState::Error } else { HealthState::Warning };
-    let text = format!("{blocked} of {selected} nodes get no start of {service}: {node}: {why}");
+    let text = format!("{service} is blocked on {blocked} of {selected} nodes: {node}: {why}");
     Some(SystemReport::new(PLACEMENT, format!("{BLOCKLIST}{service}"), state, text))
 }

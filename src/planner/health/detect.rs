@@ -1,4 +1,4 @@
-//! Which members have failed.
+//! Detection of failed members.
 //!
 //! Source: orchestration C3 to C5.
 

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{model::Model, workload::UnitId};
 
-/// How much may be wrong in what an entity holds.
+/// Rules by which the health of an entity is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EvaluationRules {
     /// True if an event with a warning counts as an error.
@@ -72,7 +72,7 @@ pub enum Reason {
     Children {
         /// The kind.
         kind: EntityKind,
-        /// Those that are not as they should be.
+        /// Entities that are not healthy.
         unhealthy: Vec<Entity>,
         /// All of them.
         total: usize,
@@ -122,7 +122,7 @@ impl Tally {
 /// Contained entities of one kind, summarized.
 struct Children {
     kind: EntityKind,
-    /// Those that are not Ok, the worst first.
+    /// Entities that are not Ok, the worst first.
     unhealthy: Vec<(Entity, HealthState)>,
     /// Some of the others.
     healthy: Vec<Entity>,

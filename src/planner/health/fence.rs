@@ -84,7 +84,7 @@ pub(crate) fn note(pass: &mut UnitPass<'_>, task: &Task, is_permitted: bool) {
                 Some(node) => format!("a user confirmed that {node} is dead"),
                 None => {
                     let lease = row.and_then(|row| lease_secs(pass, &one, row).ok()).unwrap_or_default();
-                    format!("the lease of {lease} s of task {} is over", one.id)
+                    format!("the lease of {lease} s of task {} has expired", one.id)
                 }
             };
             pass.emit("fence.confirmed", Some(&one.slot), one.node.as_ref(), text);
@@ -105,7 +105,7 @@ pub(crate) fn note(pass: &mut UnitPass<'_>, task: &Task, is_permitted: bool) {
     let found = of_slot.map(|(_, blocked)| blocked).find_map(|blocked| match blocked {
         Blocked::FencePending { node, .. } => Some((false, node.clone(), blocked.to_string())),
         Blocked::FenceFailed { node, .. } => Some((true, node.clone(), blocked.to_string())),
-        // Without an end nobody but its agent or a user ends the wait.
+        // Without an end only its agent or a user ends the wait.
         Blocked::NodeDeparting { node, until, .. } => {
             Some((until.is_none(), node.clone(), blocked.to_string()))
         }

@@ -97,7 +97,7 @@ fn recover(pass: &mut UnitPass<'_>, slot: &Slot) {
 fn forget(pass: &mut UnitPass<'_>, slot: &Slot, task: Task) -> Task {
     let Some(recovery) = &task.health.recovery else { return task };
     let text =
-        format!("no health policy covers the instance any more; its recovery is over: {}", recovery.reason);
+        format!("no health policy covers the instance any longer; its recovery is over: {}", recovery.reason);
     pass.emit("health.canceled", Some(slot), task.node.as_ref(), text);
     let health = TaskHealth { recovery: None, is_missed: false, is_withheld: false, ..task.health.clone() };
     pass.set_health(slot, &task.id, health.clone());
@@ -114,7 +114,7 @@ fn note_check(pass: &mut UnitPass<'_>, slot: &Slot, task: Task) -> Task {
         return task;
     }
     if let Some(error) = error.as_ref().filter(|_| task.health.check_error.is_none()) {
-        let text = format!("the check is broken and says nothing about the instance: {error}");
+        let text = format!("the check is broken and proves nothing about the instance: {error}");
         pass.emit("health.check-broken", Some(slot), task.node.as_ref(), text);
     }
     let health = TaskHealth { check_error: error, ..task.health.clone() };

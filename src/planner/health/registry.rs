@@ -211,7 +211,7 @@ impl<'a> Draft<'a> {
         Some(begun.unwrap_or_else(|| name.to_owned()))
     }
 
-    /// Makes the round of checks that is due; returns its number, also when nothing is checked.
+    /// Starts the round of checks that is due; returns its number, also when nothing is checked.
     fn round(&mut self, pass: &mut Pass<'_>) -> Option<i64> {
         let number = self.row.round_at(self.now);
         let last = self.model.last_round(&self.row.target, self.lease);

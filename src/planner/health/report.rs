@@ -42,7 +42,7 @@ const MEMBERS: Members = Members {
 /// State of an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum HealthState {
-    /// As it should be.
+    /// Healthy.
     #[default]
     Ok,
     /// Not as it should be, and it works.

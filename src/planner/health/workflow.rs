@@ -15,7 +15,7 @@ const DEFAULT_TIMEOUT_SECS: u64 = 30;
 /// Returns the parameters of a workflow for a member.
 ///
 /// # Errors
-/// Why they cannot be used.
+/// The reason why they cannot be used.
 pub(super) fn params(workflow: &Workflow, task: &Task) -> Result<Map<String, Value>, String> {
     let node = task.node.as_ref();
     let values = TemplateValues {
@@ -30,7 +30,7 @@ pub(super) fn params(workflow: &Workflow, task: &Task) -> Result<Map<String, Val
 /// Returns the call of a workflow for a member; `longest_secs`: time of one action.
 ///
 /// # Errors
-/// Why it cannot be made.
+/// The reason why it cannot be made.
 pub(super) fn call(
     workflow: &Workflow,
     task: &Task,

@@ -66,7 +66,7 @@ impl Blocklist {
         self.due.iter().take_while(move |(at, _)| *at <= now).map(|(_, key)| key)
     }
 
-    /// Has the rows of a node looked at again.
+    /// Schedules the rows of a node for another evaluation.
     pub fn touch(&mut self, node: &NodeId) {
         self.changed.insert(node.clone());
     }
@@ -123,7 +123,7 @@ impl Model {
         (entry.probing.is_some() && self.blocklisted(node, choice).is_none()).then_some(key)
     }
 
-    /// Has the rows of a node brought up to date when its probe has ended.
+    /// Schedules an update of the rows of a node for the end of its probe.
     pub(super) fn note_end_of_probe(&mut self, task: &Task) {
         if self.engine.blocklist.is_empty() || !task.state.is_ended() {
             return;

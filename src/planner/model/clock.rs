@@ -22,7 +22,7 @@ use crate::{
     workload::{SlotTasks, Task, WorkloadRecord},
 };
 
-/// How much the clocks of the machines of a hub may differ.
+/// Largest accepted difference between the clocks of the machines of a hub.
 const SKEW: SignedDuration = SignedDuration::from_secs(5);
 
 /// Returns whether an instant was recorded by a clock that was ahead.

@@ -66,7 +66,7 @@ pub struct NodeCondition {
     pub is_drained: bool,
     /// True if the node is frozen.
     pub is_frozen: bool,
-    /// User who last changed the availability of the node or froze or unfroze it; none when nobody did.
+    /// User who last changed the availability of the node or froze or unfroze it; none when no user did.
     pub spec_updated_by: Option<Arc<str>>,
     /// The other agent that has its identity.
     pub conflict: Option<IdentityConflict>,

@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(found.warnings, ["all: 2 of 2 instances keep exiting: exit code 1"]);
     }
 
-    /// What an agbot read before it took a partition over says nothing of the time when it did not look.
+    /// Status that an agbot read before it took a partition over does not cover the time when it did not read.
     #[test]
     fn agbot_that_takes_over_reads_again_what_does_not_run() {
         let (mut model, now) = running_group(&["a", "b"]);

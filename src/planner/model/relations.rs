@@ -16,7 +16,7 @@ use crate::{
     workload::{Partner, Slot, SlotTasks, Task, TaskState, UnitId, Workload},
 };
 
-/// Which workloads name which others, and the pairs to be tested again.
+/// References between workloads, and the pairs to be tested again.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Relations {
     names: BTreeMap<PolicyId, BTreeSet<Partner>>,

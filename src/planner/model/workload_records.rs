@@ -132,7 +132,7 @@ impl UnitRecord {
 /// A workload unit, or one of its slots, to be reconciled.
 pub(crate) type Due = (UnitId, Option<Slot>);
 
-/// How often there was a decision about a policy with tasks.
+/// Number of decisions about a policy with tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DecisionCounts {
     /// Decisions about whole workload units.
@@ -171,7 +171,7 @@ pub(crate) struct WorkloadRecords {
     pub stale: BTreeSet<PolicyId>,
     /// Workload units whose nodes are not those of their tables.
     pub incomplete: BTreeSet<UnitId>,
-    /// Which workloads name which others.
+    /// References between workloads.
     pub relations: Relations,
     /// Workloads whose instances use capacities.
     pub limited: BTreeSet<PolicyId>,

@@ -216,9 +216,9 @@ impl DomainRules {
 /// Decision about the nodes of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// They may, at a price.
+    /// Allowed, but ranked lower.
     Allowed(Violations),
-    /// They may not.
+    /// Not allowed.
     Excluded(Constraint),
 }
 

@@ -21,7 +21,7 @@ const FEW: usize = 4;
 /// The key of a node with what it violates, which outweighs the ranking.
 type Key = (Weight, [u64; 4], u32);
 
-/// Where a task should go if the constraints that weigh more allow that.
+/// Preferred location of a task, if the constraints that weigh more allow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Location {
     /// To whichever node is best.
@@ -44,7 +44,7 @@ pub struct Want {
     pub avoided: Option<u32>,
     /// True if the instance takes over the capacity that its predecessor uses on the preferred node.
     pub keeps_load: bool,
-    /// Where it should go.
+    /// Preferred location.
     pub location: Location,
 }
 
@@ -53,7 +53,7 @@ pub struct Want {
 pub struct Placed {
     /// A node for each task, in the order of the tasks; none when no node is left.
     pub nodes: Vec<Option<u32>>,
-    /// Which constraint removed which nodes.
+    /// Nodes that each constraint removed.
     pub elimination: Elimination,
     /// Violations of constraints that are not hard, by instance, in the order of the tasks.
     pub violations: Vec<Violations>,

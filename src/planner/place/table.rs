@@ -19,7 +19,7 @@ use crate::{statistics::NodeStatistics, workload::PlacementRules};
 pub struct TableRules {
     /// Instances of the workload unit that a node may run; at least 1.
     pub max_per_node: u32,
-    /// How instances are spread, and which constraints are hard.
+    /// Spread of the instances, and the hard constraints.
     pub domains: DomainRules,
 }
 

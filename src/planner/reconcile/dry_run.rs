@@ -45,9 +45,9 @@ pub struct ExpectedChange {
     pub kind: ExpectedKind,
     /// The slot.
     pub slot: Slot,
-    /// Where the slot is now.
+    /// Current node of the slot.
     pub from: Option<NodeId>,
-    /// Where it will be.
+    /// Planned node of the slot.
     pub to: Option<NodeId>,
     /// Why; none for a slot that is emptied.
     pub cause: Option<Cause>,

@@ -21,7 +21,7 @@ use crate::{
 /// Time after the return of a node within which it reports what ended while it was lost.
 const REPORT_SECS: u64 = 120;
 
-/// Lets another node take over what a lost node has, or had until it was lost.
+/// Starts the instances of a lost node, or those that it had until it was lost, on other nodes.
 ///
 /// The task stays wanted until its replacement starts: a node that returns keeps what nothing has replaced.
 pub(super) fn take_over(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
@@ -65,7 +65,7 @@ pub(super) fn take_back(pass: &mut UnitPass<'_>, slot: &Slot) {
     let is_pending = newest.cause == Cause::NodeLost && newest.desired == DesiredState::Ready;
     let is_back = |task: &&Task| task.is_live() && task.node.is_some() && !pass.is_node_lost(task);
     let Some(kept) = older.iter().find(is_back).filter(|_| is_pending) else { return };
-    let text = "the node is back, and the instance goes on: nothing had taken its place".to_owned();
+    let text = "the node is back, and the instance continues: it had not been replaced".to_owned();
     pass.emit("instance.kept", Some(slot), kept.node.as_ref(), text);
     pass.raise(slot, &newest.id, DesiredState::Remove);
 }
@@ -93,7 +93,7 @@ pub(super) fn end_replaced(pass: &mut UnitPass<'_>, slot: &Slot, replacement: &T
     }
 }
 
-/// Gives up the tasks of a slot whose node is deleted, or has been down for too long, and that are no longer wanted.
+/// Abandons the tasks of a slot whose node is deleted, or has been down for too long, and that are no longer wanted.
 pub(super) fn give_up_orphans(pass: &mut UnitPass<'_>, slot: &Slot) {
     let open = |task: &&Task| !task.is_wanted() && !task.state.is_ended() && task.node.is_some();
     let found: Vec<Task> = pass.tasks(slot).iter().filter(open).cloned().collect();
@@ -129,7 +129,7 @@ pub(super) fn give_up_orphans(pass: &mut UnitPass<'_>, slot: &Slot) {
     }
 }
 
-/// Returns the nodes that instances of slots leave when they are placed anew: lost ones count no longer for what is placed in their place.
+/// Returns the nodes that instances of slots leave when they are placed again: lost ones no longer count for their replacements.
 pub(super) fn left_by(pass: &UnitPass<'_>, tasks: &[Task]) -> Vec<u32> {
     let older = tasks.iter().flat_map(|task| pass.tasks(&task.slot).wanted().filter(|one| one.id != task.id));
     let lost = older.filter(|one| one.is_live() && pass.is_node_lost(one));

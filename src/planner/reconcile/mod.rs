@@ -69,7 +69,7 @@ pub struct UnitSettings {
     pub opens_buffer_on_failure: bool,
     /// Time between two moves to nodes that rank better.
     pub rebalance_interval_secs: u64,
-    /// How much longer an update is watched if an agent does not read tasks, and so reports later.
+    /// Additional monitoring time of an update if an agent does not read tasks, and so reports later.
     pub report_grace_secs: u64,
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct UnitPass<'a> {
     pub(super) loads: AddedLoads,
     /// Nodes that this decision marks as failed.
     pub failed_nodes: roaring::RoaringBitmap,
-    /// Nodes that get no start from now on.
+    /// Nodes on which nothing is started from now on.
     pub blocked_nodes: roaring::RoaringBitmap,
     /// Nodes on which this decision starts a probe: no other task starts there.
     pub probed: BTreeMap<NodeId, Blocked>,
@@ -172,17 +172,17 @@ impl<'a> UnitPass<'a> {
         self.change(slot, id, |task| task.health = health);
     }
 
-    /// Lets a slot stay where it is.
+    /// Keeps a slot on its node.
     pub fn forget_origin(&mut self, slot: &Slot, id: &TaskId) {
         self.change(slot, id, |task| task.origin = None);
     }
 
-    /// Lets a task that has its node start at the given time at the earliest.
+    /// Delays the start of a task that has its node until the given time.
     pub fn postpone(&mut self, slot: &Slot, id: &TaskId, start_at: Timestamp) {
         self.change(slot, id, |task| task.start_at = start_at);
     }
 
-    /// Gives a task up.
+    /// Abandons a task.
     pub fn orphan(&mut self, slot: &Slot, id: &TaskId) {
         let now = self.now;
         self.change(slot, id, |task| {
@@ -341,7 +341,7 @@ impl<'a> UnitPass<'a> {
         }
     }
 
-    /// Lets the transaction test that nothing on the node of a placement must not be beside it, and that nothing else has taken its room.
+    /// Makes the transaction verify that no task on the node of a placement excludes it, and that its resources are still free.
     pub fn stay_apart(&mut self, slot: &Slot, node: &NodeId, cause: Cause) {
         let partners = &self.facts.workload.placement.affinity.hard_anti;
         let is_limited = self.facts.table.find(node).is_some_and(|row| row.room.is_some());
@@ -545,7 +545,7 @@ impl<'a> UnitPass<'a> {
                 self.wake(at);
             }
             None if was_announced => {
-                self.emit("update.unblocked", None, None, "the update goes on".to_owned());
+                self.emit("update.unblocked", None, None, "the update continues".to_owned());
             }
             None => {}
         }

@@ -285,7 +285,7 @@ fn without_suspended(pass: &mut UnitPass<'_>, tasks: Vec<Task>) -> Vec<Task> {
 }
 
 /// Lets tasks wait for workloads that should be on the same node, as long as those start or stop. An instance that stays on its node is
-/// not placed anew.
+/// not placed again.
 ///
 /// # Source
 /// Orchestration A4.5.

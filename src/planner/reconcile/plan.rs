@@ -36,7 +36,7 @@ pub enum TaskChange {
         /// The state.
         desired: DesiredState,
     },
-    /// Gives it up, because its node is lost for good.
+    /// Abandons it because its node is permanently lost.
     Orphan {
         /// The task.
         task: TaskId,

@@ -72,7 +72,8 @@ impl UnitPass<'_> {
         let is_first =
             !self.tasks(slot).iter().any(|task| task.id != *id && task.node.as_ref() == Some(node));
         if is_degraded && is_first {
-            let text = "the agent of the node restarts what ends, whatever restart.condition says".to_owned();
+            let text = "the agent of the node restarts instances by itself, regardless of restart.condition"
+                .to_owned();
             self.emit("restart.degraded", Some(slot), Some(node), text);
         }
     }

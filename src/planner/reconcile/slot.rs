@@ -417,7 +417,7 @@ fn exhaust(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, node: &NodeId, att
 
 /// Moves a task off its node.
 ///
-/// The successor starts first where two instances may exist. If no node can take it, a drained instance stops all the same where the
+/// The successor starts first where two instances may exist. If no node can take it, a drained instance stops nevertheless where the
 /// gates allow that and it is not the last one of an HA group, and a misplaced one stays.
 fn relocate(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: Cause) {
     let Some(node) = task.node.clone() else { return };

@@ -52,7 +52,7 @@ impl RolloutAction {
 
 /// The user who requests an action, and when.
 #[derive(Debug, Clone, Copy)]
-pub struct Asker<'a> {
+pub struct Requester<'a> {
     /// The user, `org/user`.
     pub actor: &'a str,
     /// When.
@@ -63,24 +63,28 @@ pub struct Asker<'a> {
 ///
 /// # Errors
 /// A message, when the rollout's state does not allow the action.
-pub fn act(rollout: &Rollout, action: RolloutAction, asker: Asker<'_>) -> Result<Option<Rollout>, String> {
+pub fn act(
+    rollout: &Rollout,
+    action: RolloutAction,
+    requester: Requester<'_>,
+) -> Result<Option<Rollout>, String> {
     let next = match (action, &rollout.state) {
         (RolloutAction::Pause, RolloutState::Updating) => {
-            held(rollout, HoldReason::Paused { actor: asker.actor.to_owned() }, asker)
+            held(rollout, HoldReason::Paused { actor: requester.actor.to_owned() }, requester)
         }
         (RolloutAction::Pause, RolloutState::Held { .. }) if rollout.rollback.is_none() => return Ok(None),
         (RolloutAction::Abort, RolloutState::Updating | RolloutState::Held { .. }) => {
-            let hold = HoldReason::Aborted { actor: asker.actor.to_owned() };
+            let hold = HoldReason::Aborted { actor: requester.actor.to_owned() };
             if is_held_by(rollout, &hold) {
                 return Ok(None);
             }
-            held(rollout, hold, asker)
+            held(rollout, hold, requester)
         }
         (RolloutAction::Resume, RolloutState::Held { .. }) => {
             Rollout { state: RolloutState::Updating, ..rollout.clone() }
         }
-        (RolloutAction::Rollback, state) => back(rollout, state, asker)?,
-        (RolloutAction::Retry, state) => retry(rollout, state, asker)?,
+        (RolloutAction::Rollback, state) => back(rollout, state, requester)?,
+        (RolloutAction::Retry, state) => retry(rollout, state, requester)?,
         (_, state) => {
             return Err(format!(
                 "the rollout of {} in {} is {}",
@@ -93,15 +97,15 @@ pub fn act(rollout: &Rollout, action: RolloutAction, asker: Asker<'_>) -> Result
     Ok(Some(Rollout { revision: rollout.revision + 1, ..next }))
 }
 
-fn held(rollout: &Rollout, hold: HoldReason, asker: Asker<'_>) -> Rollout {
-    Rollout { state: RolloutState::Held { hold: Box::new(hold), since: asker.now }, ..rollout.clone() }
+fn held(rollout: &Rollout, hold: HoldReason, requester: Requester<'_>) -> Rollout {
+    Rollout { state: RolloutState::Held { hold: Box::new(hold), since: requester.now }, ..rollout.clone() }
 }
 
 fn is_held_by(rollout: &Rollout, hold: &HoldReason) -> bool {
     matches!(&rollout.state, RolloutState::Held { hold: one, .. } if **one == *hold)
 }
 
-fn back(rollout: &Rollout, state: &RolloutState, asker: Asker<'_>) -> Result<Rollout, String> {
+fn back(rollout: &Rollout, state: &RolloutState, requester: Requester<'_>) -> Result<Rollout, String> {
     let name = format!("the rollout of {} in {}", rollout.target, rollout.group);
     if rollout.rollback.is_some() {
         return Err(format!("{name} is already rolling back"));
@@ -112,17 +116,17 @@ fn back(rollout: &Rollout, state: &RolloutState, asker: Asker<'_>) -> Result<Rol
     let Some(version) = rollout.previous_version.clone() else {
         return Err(format!("{name} has no single version to return to"));
     };
-    let why = HoldReason::RollbackRequested { actor: asker.actor.to_owned() };
-    Ok(rollout.clone().turned_back(&version, why, asker.now))
+    let why = HoldReason::RollbackRequested { actor: requester.actor.to_owned() };
+    Ok(rollout.clone().into_rollback(&version, why, requester.now))
 }
 
 /// Returns the rollout restarted toward the version that failed.
-fn retry(rollout: &Rollout, state: &RolloutState, asker: Asker<'_>) -> Result<Rollout, String> {
+fn retry(rollout: &Rollout, state: &RolloutState, requester: Requester<'_>) -> Result<Rollout, String> {
     let again = Rollout { state: RolloutState::Updating, failed: Vec::new(), ..rollout.clone() };
     match state {
         _ if rollout.remembers_failure() => {
             let total = rollout.rollback.as_ref().map_or(0, |back| back.slots).max(rollout.total);
-            Ok(Rollout { rollback: None, total, done: 0, started_at: asker.now, ..again })
+            Ok(Rollout { rollback: None, total, done: 0, started_at: requester.now, ..again })
         }
         RolloutState::Held { hold, .. } if hold.is_failure() => Ok(again),
         _ => Err(format!("nothing failed in the rollout of {} in {}", rollout.target, rollout.group)),

@@ -49,8 +49,8 @@ fn failed() -> RolloutState {
 
 /// The state after an action as B12 names it, `=` when nothing changes, 409 when the action is refused.
 fn after(state: RolloutState, goes_back: bool, action: RolloutAction) -> String {
-    let asker = Asker { actor: "o/ann", now: NOW };
-    match act(&rollout(state, goes_back), action, asker) {
+    let requester = Requester { actor: "o/ann", now: NOW };
+    match act(&rollout(state, goes_back), action, requester) {
         Err(why) => {
             assert!(why.contains("o/s 2.0.0") && why.contains("o/g"), "{why}");
             "409".to_owned()
@@ -99,8 +99,8 @@ fn every_action_in_every_state_has_its_result() {
 #[test]
 fn rollback_without_previous_version_is_refused() {
     let without = Rollout { previous_version: None, ..rollout(RolloutState::Updating, false) };
-    let asker = Asker { actor: "o/ann", now: NOW };
-    let why = act(&without, RolloutAction::Rollback, asker).unwrap_err();
+    let requester = Requester { actor: "o/ann", now: NOW };
+    let why = act(&without, RolloutAction::Rollback, requester).unwrap_err();
     assert!(why.contains("no single version"), "{why}");
     assert_eq!(RolloutAction::from_name("undo"), Some(RolloutAction::Rollback));
     assert_eq!(RolloutAction::from_name("stop"), None);

@@ -81,7 +81,7 @@ fn hold_and_its_end_name_reason_and_member() {
 fn rollback_names_its_target_its_numbers_and_the_rule() {
     let failed = vec![NodeId::new("o", "n1")];
     let one = Rollout { done: 1, ..started() };
-    let back = Rollout { failed, ..one.clone() }.turned_back("1.0.0", failure(), NOW);
+    let back = Rollout { failed, ..one.clone() }.into_rollback("1.0.0", failure(), NOW);
     assert_eq!((back.done, back.total, back.effective_target().as_str()), (0, 2, "o/s 1.0.0"));
     let found = events(Some(&one), &back);
     let kinds: Vec<&str> = found.iter().map(|one| one.kind).collect();

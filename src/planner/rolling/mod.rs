@@ -178,7 +178,7 @@ impl Rollout {
     }
 
     /// Returns the rollout turned into a rollback: its slots are those that were changed or failed.
-    pub(crate) fn turned_back(self, version: &str, why: HoldReason, now: Timestamp) -> Self {
+    pub(crate) fn into_rollback(self, version: &str, why: HoldReason, now: Timestamp) -> Self {
         let failed = u32::try_from(self.failed.len()).unwrap_or(u32::MAX);
         Self {
             state: RolloutState::Updating,

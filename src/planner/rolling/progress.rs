@@ -116,7 +116,7 @@ pub(super) fn finish(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, stor
 
 /// A rollback is complete when the members on which the new version failed run the old one again; one that never does holds it.
 fn is_rollback_complete(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, rollout: &Rollout) -> bool {
-    let Some(node) = rollback::laggards(pass.model, rollout, pass.now).next() else { return true };
+    let Some(node) = rollback::pending_members(pass.model, rollout, pass.now).next() else { return true };
     if let Some(hold) = rollback::overdue(pass.model, rollout, node, pass.now) {
         let state = RolloutState::Held { hold: Box::new(hold), since: pass.now };
         record(pass, group_rollout.lease, Rollout { state, ..rollout.clone() });

@@ -66,7 +66,7 @@ pub(super) fn previous_version<'a>(
 }
 
 /// Returns the version to which a rollout returns after a failure, if the failure counts against the new one: a silent member does not.
-pub(super) fn way_back<'a>(
+pub(super) fn rollback_version<'a>(
     model: &Model,
     policy: &DeploymentPolicyFacts,
     rollout: &'a Rollout,
@@ -88,7 +88,7 @@ pub(super) fn way_back<'a>(
 
 /// Returns the members on which the new version failed and that do not have the old one again yet, except those that no
 /// longer belong to the rollout.
-pub(super) fn laggards<'a>(
+pub(super) fn pending_members<'a>(
     model: &'a Model,
     rollout: &'a Rollout,
     now: Timestamp,
@@ -117,7 +117,7 @@ pub(super) fn failed_members<'a>(
     })
 }
 
-/// Returns the reason when a laggard exceeded the time of a step.
+/// Returns the reason when a member that is still to be rolled back exceeded the time of a step.
 pub(super) fn overdue(model: &Model, rollout: &Rollout, node: &NodeId, now: Timestamp) -> Option<HoldReason> {
     let back = rollout.rollback.as_ref()?;
     let began = rollout.last_step_at.map_or(back.since, |at| at.max(back.since));

@@ -202,7 +202,7 @@ fn complete_step(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, claim: &
     match group_rollout.current {
         Some(rollout) if !is_recorded(group_rollout, claim) => {
             let failed = match rollout.rollback {
-                Some(_) => rollback::laggards(pass.model, rollout, pass.now).count(),
+                Some(_) => rollback::pending_members(pass.model, rollout, pass.now).count(),
                 None => rollback::failed_members(pass.model, rollout, pass.now).count(),
             };
             let left = u32::try_from(group_rollout.dirty.len() + failed).unwrap_or(u32::MAX);
@@ -305,7 +305,7 @@ fn record_failure(
     if is_failure && !rollout.failed.contains(node) {
         rollout.failed.push(node.clone());
     }
-    let back = rollback::way_back(pass.model, group_rollout.policy, &rollout, &reason, pass.now);
+    let back = rollback::rollback_version(pass.model, group_rollout.policy, &rollout, &reason, pass.now);
     let back = back.map(str::to_owned);
     let counts = (u32::try_from(rollout.failed.len()).unwrap_or(u32::MAX), rollout.total);
     // The slot in work may fail while the rollout is held.
@@ -318,7 +318,7 @@ fn record_failure(
     rollout = match (next, back) {
         (None, _) => rollout,
         (Some(UpdateState::RollbackStarted), Some(version)) => {
-            rollout.turned_back(&version, reason, pass.now)
+            rollout.into_rollback(&version, reason, pass.now)
         }
         (Some(_), _) => {
             Rollout { state: RolloutState::Held { hold: Box::new(reason), since: pass.now }, ..rollout }

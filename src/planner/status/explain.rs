@@ -390,7 +390,7 @@ impl<'a> Explainer<'a> {
         };
         match order.iter().position(|one| *one == number) {
             Some(position) => format!("not needed, rank {} of {} ({policy})", position + 1, order.len()),
-            None => format!("not chosen by itself ({policy})"),
+            None => format!("not chosen automatically ({policy})"),
         }
     }
 

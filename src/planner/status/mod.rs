@@ -45,12 +45,12 @@ pub const KEEP_EXITING: &str = "keep exiting";
 /// The warning about agents whose compatibility versions differ.
 const INCOMPATIBLE: &str = "incompatible versions";
 
-/// Which instances of each workload unit are listed.
+/// Selection of the listed instances of each workload unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Window {
     /// Only this workload unit.
     pub part: Option<String>,
-    /// Those after so many.
+    /// Skips that many.
     pub offset: usize,
     /// At most so many.
     pub limit: usize,
@@ -142,7 +142,7 @@ pub struct PartStatus {
     pub instance_count: usize,
     /// Instances: those with tasks first, then the other nodes, both in scope order.
     pub instances: Vec<InstanceStatus>,
-    /// Where the list continues; none at its end.
+    /// Position at which the list continues; none at its end.
     pub next: Option<usize>,
     /// Frozen instances, listed or not.
     frozen_count: usize,

@@ -167,7 +167,7 @@ impl<'a> Source<'a> {
         // An instance that should leave its node stays there.
         Some(match tasks.any(|task| task.is_live() && task.node.is_none()) {
             false if unit.slots.len() as u32 >= target => {
-                format!("no other node takes an instance that should move: {summary}")
+                format!("no other node can take an instance that should move: {summary}")
             }
             _ => summary.clone(),
         })

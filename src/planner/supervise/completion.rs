@@ -1,4 +1,4 @@
-//! How far an update is, and when it is over.
+//! Progress and end of an update.
 //!
 //! Source: orchestration B11.8, B12.
 

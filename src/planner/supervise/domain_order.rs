@@ -15,7 +15,7 @@ use crate::{
     workload::{Slot, Task},
 };
 
-/// How much longer than it is monitored a domain may be in error before the update fails.
+/// Time beyond the monitoring during which a domain may be in error before the update fails.
 const CLEARING_SECS: u64 = 30;
 
 /// Returns the upgrade domain of the node on which a slot has its newest task.
@@ -29,7 +29,7 @@ pub(super) fn domain_of(pass: &UnitPass<'_>, slot: &Slot) -> Option<Arc<str>> {
     pass.facts.table.find(node?)?.upgrade_domain.clone()
 }
 
-/// Which domains an update has reached.
+/// Domains that an update has reached.
 pub(super) struct DomainOrder {
     /// The first domain that is not finished.
     current: Option<Arc<str>>,

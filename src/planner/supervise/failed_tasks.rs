@@ -1,4 +1,4 @@
-//! Which tasks count as failures of an update.
+//! Tasks that count as failures of an update.
 //!
 //! Source: orchestration B11.6.
 

@@ -48,7 +48,7 @@ pub(crate) fn announce_drain(pass: &mut UnitPass<'_>, node: &NodeId) {
     let is_away = |slot: &&Slot| pass.tasks(slot).wanted().any(|task| task.origin.is_some());
     if is_upgrade && returns(pass) && slots.iter().filter(is_away).count() == 1 {
         let data = serde_json::json!({"slots": slots.len()});
-        let text = format!("what leaves {node} returns to it after its upgrade");
+        let text = format!("instances that leave {node} return to it after its upgrade");
         pass.emit_with("snapshot.taken", None, Some(node), text, Some(data));
     }
 }
@@ -101,7 +101,7 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
             let step = step(pass, &slot, &task);
             pass.block(&step, Blocked::ReturnPending { origin });
         } else {
-            let text = format!("{origin} cannot take the instance back; it stays");
+            let text = format!("the instance cannot return to {origin}; it stays");
             pass.emit("snapshot.dropped", Some(&slot), task.node.as_ref(), text);
             pass.forget_origin(&slot, &task.id);
         }

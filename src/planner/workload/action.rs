@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::{ActionGoal, Instance, Part, UserAction, WorkloadRecord};
 use crate::{
-    rolling::action::{Asker, RolloutAction},
+    rolling::action::{Requester, RolloutAction},
     supervise::{UpdateEvent, UpdateState},
 };
 
@@ -104,7 +104,7 @@ impl WorkloadAction {
     }
 }
 
-/// How the instances of a workload are when a user acts on it.
+/// Summary of the instances of a workload when a user acts on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InstanceSummary {
     /// True if an instance is frozen by itself.
@@ -161,7 +161,7 @@ impl WorkloadRecord {
         &self,
         action: WorkloadAction,
         instances: InstanceSummary,
-        asker: Asker<'_>,
+        requester: Requester<'_>,
     ) -> Result<Self, String> {
         self.check_free(action)?;
         let mut next = Self { revision: self.revision + 1, ..self.clone() };
@@ -188,10 +188,10 @@ impl WorkloadRecord {
             WorkloadAction::Freeze => next.is_frozen = true,
             WorkloadAction::Thaw => next.is_frozen = false,
             WorkloadAction::Clear => {}
-            WorkloadAction::Update(action) => next.act_on_update(action, asker)?,
+            WorkloadAction::Update(action) => next.act_on_update(action, requester)?,
             WorkloadAction::ForceUpdate => {
                 if !self.update.is_rolling() {
-                    next.act_on_update(RolloutAction::Resume, asker)?;
+                    next.act_on_update(RolloutAction::Resume, requester)?;
                 }
                 next.update.is_forced = true;
             }
@@ -199,8 +199,8 @@ impl WorkloadRecord {
         Ok(next)
     }
 
-    fn act_on_update(&mut self, action: RolloutAction, asker: Asker<'_>) -> Result<(), String> {
-        let actor = asker.actor;
+    fn act_on_update(&mut self, action: RolloutAction, requester: Requester<'_>) -> Result<(), String> {
+        let actor = requester.actor;
         let policy = &self.policy;
         if action == RolloutAction::Retry && !self.update.is_paused() {
             // Versions of a rollback in progress are not exchanged under it.
@@ -209,8 +209,8 @@ impl WorkloadRecord {
                 format!("nothing failed in the update of {policy}: write another version to update it")
             })?;
             // Possible in every state. Earlier failures do not count again.
-            let _ = self.update.request(UpdateEvent::Written, "", asker.now);
-            self.update.counts_from = Some(asker.now);
+            let _ = self.update.request(UpdateEvent::Written, "", requester.now);
+            self.update.counts_from = Some(requester.now);
             return Ok(());
         }
         let (event, message) = match action {
@@ -224,7 +224,7 @@ impl WorkloadRecord {
             }
         };
         let state = self.update.state;
-        self.update.request(event, &message, asker.now).map_err(|_| {
+        self.update.request(event, &message, requester.now).map_err(|_| {
             let name = WorkloadAction::Update(action).name();
             format!("the update of {} cannot {name}: {}", self.policy, state_text(state))
         })?;
@@ -326,8 +326,8 @@ mod tests {
     use crate::fixture::{at, deployment_policy};
     use crate::workload::Failure;
 
-    fn by() -> Asker<'static> {
-        Asker { actor: "o/ann", now: at(9) }
+    fn by() -> Requester<'static> {
+        Requester { actor: "o/ann", now: at(9) }
     }
 
     #[test]

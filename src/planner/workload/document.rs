@@ -26,7 +26,7 @@ pub struct HubDefaults {
     pub update: UpdateSettings,
     /// Seconds that a node must stay ready before an instance starts there.
     pub ready_secs: u64,
-    /// Which constraints are hard.
+    /// The hard constraints.
     pub priorities: ConstraintPriorities,
 }
 

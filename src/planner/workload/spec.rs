@@ -22,13 +22,13 @@ use crate::{
 pub struct Workload {
     /// The policy.
     pub policy: PolicyId,
-    /// How many instances, and how they are started and moved.
+    /// Number of instances, and the rules by which they are started and moved.
     pub goal: Goal,
     /// The nodes that belong to it.
     pub scope: NodeScope,
     /// The versions of its task spec.
     pub versions: Versions,
-    /// Where instances go.
+    /// Placement of instances.
     pub placement: PlacementRules,
     /// Capacities of its node that one instance of the current version uses.
     pub loads: Amounts,
@@ -40,11 +40,11 @@ pub struct Workload {
     pub children: Vec<Dependency>,
     /// Restart of a task that ended.
     pub restart: Restart,
-    /// How a new version is brought to the slots.
+    /// Settings of updates.
     pub update: UpdateSettings,
     /// True if running instances keep their version until their agreement ends.
     pub keeps_running: bool,
-    /// How an earlier version is brought back.
+    /// Settings of rollbacks.
     pub rollback: UpdateSettings,
     /// True if different compatibility versions of the agents suspend automatic decisions.
     pub is_compat_gated: bool,
@@ -86,7 +86,7 @@ impl Workload {
     }
 }
 
-/// Which nodes of a workload unit get instances, and which of them first.
+/// Choice and order of the nodes of a workload unit that get instances.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlacementRules {
     /// The order in which nodes are preferred.
@@ -101,7 +101,7 @@ pub struct PlacementRules {
     pub on_violation: OnViolation,
     /// Instances of one workload unit that a node may run.
     pub max_per_node: u32,
-    /// Which constraints are hard.
+    /// The hard constraints.
     pub priorities: Priorities,
     /// True if two instances may never share a fault domain or an upgrade domain.
     pub is_distribution_required: bool,
@@ -132,11 +132,11 @@ pub enum NodeOrder {
     Score,
     /// By a static, pseudo-random rank for each workload unit.
     Spread,
-    /// Where the workload was started last.
+    /// The node on which the workload was started last.
     LastStart,
     /// By the order of the document, rotated left.
     Shifted(u32),
-    /// Where the fewest instances of the workload run, then the fewest at all.
+    /// The node with the fewest instances of the workload, then with the fewest at all.
     LeastInstances,
     /// Not at all, so that no node is chosen by itself; only explicit destinations work.
     Unranked,

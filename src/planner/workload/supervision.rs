@@ -32,12 +32,12 @@ pub struct Supervision {
     pub lifecycle: bool,
     /// Seconds without contact after which the agent kills the containers.
     pub lease_secs: Option<u32>,
-    /// How the node starts the task again while it has no contact to the hub.
+    /// Restart rule of the task while the node has no contact to the hub.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<RestartRule>,
 }
 
-/// How a node without contact to the hub starts a task again that has ended.
+/// Restart rule that a node without contact to the hub applies to a task that has ended.
 ///
 /// # Source
 /// Orchestration B10.
@@ -94,7 +94,7 @@ pub struct Peer {
 pub struct PeerVotes {
     /// Members that examine it and have reported.
     pub reports: u32,
-    /// Those that do not reach it.
+    /// Tasks that do not reach it.
     pub offline: u32,
     /// True if there is only one other member.
     pub is_pair: bool,

@@ -118,7 +118,7 @@ pub enum RefusedReport {
         task: TaskId,
         /// Its sequence number.
         seq: u64,
-        /// That of the last report.
+        /// State of the last report.
         stored: u64,
     },
     /// The state would go back, or is not the reporter's to write.
@@ -247,7 +247,7 @@ impl Task {
         Ok(())
     }
 
-    /// Gives the task up because its node is lost for good.
+    /// Abandons the task because its node is permanently lost.
     ///
     /// # Errors
     /// [`RefusedReport::Backwards`] when it ended.

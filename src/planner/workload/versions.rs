@@ -97,7 +97,7 @@ mod tests {
         let back = second.roll_back().unwrap();
         assert_eq!((back.current, back.previous), (first.current, None));
         assert_eq!(back.rolled_back_from, Some(second.current));
-        assert_eq!(back.roll_back(), None, "there is nothing to return to any more");
+        assert_eq!(back.roll_back(), None, "there is no version to return to");
         assert_eq!(back.retry(), Some(second));
         assert_eq!(second.retry(), None);
         assert_eq!(back.write(30).current, SpecVersion { number: 3, digest: 30 });

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What an action is about.
+/// Target and options of an action.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ActionRequest {
@@ -15,16 +15,16 @@ pub struct ActionRequest {
     /// Only this node, or the node to move to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Where instances are to run.
+    /// Nodes on which instances are to run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<Vec<String>>,
-    /// Whether the rules that a user may lift are lifted.
+    /// True to lift the rules that a user may lift.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub force: Option<bool>,
-    /// Whether the action `recover` examines instances that run by the health policy, too.
+    /// True if the action `recover` also examines running instances by the health policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<bool>,
-    /// Whether the action `recover` creates instances that are missing, and removes surplus ones, afterwards.
+    /// True if the action `recover` creates missing instances and removes surplus ones afterwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_capacity: Option<bool>,
     /// The action that recovers, instead of those of the health policy: for instance `REBOOT`.
@@ -51,14 +51,14 @@ pub struct AcceptedAction {
     pub action_id: String,
 }
 
-/// How far an action is.
+/// Progress of an action.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ActionState {
     /// Its id.
     #[schema(required = true)]
     pub action_id: String,
-    /// What was requested, such as `freeze`.
+    /// Name of the requested action, such as `freeze`.
     #[schema(required = true)]
     pub action: String,
     /// `pending`, `running`, `done`, `failed`, `refused` or `aborted`.

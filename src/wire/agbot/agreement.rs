@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use crate::RawJson;
 
-/// What the agbot has agreed to with the nodes of an organization.
+/// Agreements of the agbot with the nodes of an organization.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgreementsResponse {
     /// By whether they are alive.

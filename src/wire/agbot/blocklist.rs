@@ -1,4 +1,4 @@
-//! The node blocklist: nodes that get no start of a service version that keeps failing on them.
+//! The node blocklist: nodes on which a service version is blocked because it keeps failing there.
 //!
 //! Source: orchestration D4.
 
@@ -44,13 +44,13 @@ pub struct BlocklistResponse {
     pub entries: Vec<BlocklistEntry>,
 }
 
-/// Which entries are meant.
+/// Selection of entries.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
 pub struct BlocklistQuery {
-    /// Only those of this node.
+    /// Only entries of this node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Only those of this service, as `org/url`; the organization may be left out.
+    /// Only entries of this service, as `org/url`; the organization may be left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
 }

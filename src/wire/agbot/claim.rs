@@ -10,12 +10,12 @@ pub struct Claim {
     /// The group.
     #[schema(value_type = String)]
     pub group: GroupId,
-    /// What it is about.
+    /// Subject of the claim.
     pub scope: ClaimScope,
     /// The member that holds it.
     #[schema(value_type = String)]
     pub node: NodeId,
-    /// What for.
+    /// Purpose of the claim.
     pub purpose: ClaimPurpose,
     /// Wanted version; empty for agent upgrades and drains.
     pub version: String,
@@ -34,7 +34,7 @@ pub struct Claim {
     pub deadline: String,
 }
 
-/// What a claim is about.
+/// Subject of a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum ClaimScope {
@@ -59,7 +59,7 @@ impl ClaimScope {
     }
 }
 
-/// What the holder of a claim does under it.
+/// Purpose of a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", tag = "purpose")]
 pub enum ClaimPurpose {
@@ -74,7 +74,7 @@ pub enum ClaimPurpose {
     },
 }
 
-/// Claims that an administrator freed.
+/// Claims that an administrator released.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FreedClaims {
     /// The claims.

@@ -1,23 +1,23 @@
-//! What the agbot did lately.
+//! Recent events of the agbot.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-/// What the agbot did lately.
+/// Recent events of the agbot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct EventsResponse {
     /// The events, newest first.
     pub events: Vec<AgbotEvent>,
 }
 
-/// Something that the agbot did.
+/// An event of the agbot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgbotEvent {
     /// When.
     pub at: String,
-    /// What kind.
+    /// Kind of event.
     pub kind: String,
     /// `org/group`.
     pub ha_group: Option<String>,
@@ -29,17 +29,17 @@ pub struct AgbotEvent {
     pub detail: Value,
 }
 
-/// Which events are meant.
+/// Selection of events.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub struct EventsQuery {
-    /// Only those of this HA group.
+    /// Only events of this HA group.
     pub group: Option<String>,
-    /// Only those of this node.
+    /// Only events of this node.
     pub node: Option<String>,
-    /// Only those of this deployment policy.
+    /// Only events of this deployment policy.
     pub policy: Option<String>,
-    /// At most so many, 1 to 500.
+    /// Maximum number of events, 1 to 500.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<i64>,
 }

@@ -5,30 +5,31 @@
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-/// What a source says about a property of an entity.
+/// Report of a source about a property of an entity.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HealthReport {
-    /// Who says so, up to 256 characters; names that begin with `System.` are the engine's.
+    /// Source of the report, up to 256 characters; names that begin with `System.` are the engine's.
     #[schema(required = true, max_length = 256)]
     pub source_id: String,
-    /// About what, up to 256 characters.
+    /// Property that the report concerns, up to 256 characters.
     #[schema(required = true, max_length = 256)]
     pub property: String,
     /// `Ok`, `Warning` or `Error`.
     #[schema(required = true)]
     pub health_state: String,
-    /// Grows with each report of the source about the property; without it the hub numbers the report. May be a number, too.
+    /// Sequence number, which grows with each report of the source about the property; assigned by the hub if
+    /// left out. May be a number, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequence_number: Option<String>,
-    /// How long the report holds; without it, it does not expire.
+    /// Lifetime of the report; without it, it does not expire.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub ttl_seconds: Option<u64>,
-    /// Whether the event disappears when it expires; otherwise it then counts as an error.
+    /// True if the event disappears when it expires; otherwise it then counts as an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remove_when_expired: Option<bool>,
-    /// More, in words, up to 4096 characters.
+    /// Human-readable details, up to 4096 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 4096)]
     pub description: Option<String>,
@@ -42,7 +43,7 @@ pub struct HealthReport {
 #[serde(rename_all = "camelCase", default)]
 #[into_params(parameter_in = Query)]
 pub struct HealthQuery {
-    /// Whether an event with a warning counts as an error.
+    /// True if an event with a warning counts as an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consider_warning_as_error: Option<bool>,
     /// Nodes that may be in error, in percent.
@@ -77,16 +78,16 @@ pub struct HealthEvaluation {
     /// Its id: `org`, `org/name`, `org/policy/unit` or `org/policy@node`.
     #[schema(required = true)]
     pub id: String,
-    /// `Ok`, `Warning` or `Error`: the worst of its own events and of what it holds.
+    /// `Ok`, `Warning` or `Error`: the worst of its own events and of its children.
     #[schema(required = true)]
     pub aggregated_health_state: String,
     /// Every reason that it is not `Ok`.
     #[schema(required = true)]
     pub unhealthy_evaluations: Vec<UnhealthyEvaluation>,
-    /// What it holds, the worst first.
+    /// Contained entities, the worst first.
     #[schema(required = true)]
     pub child_health_states: Vec<ChildHealthState>,
-    /// How many entities it holds, when not all of them are listed.
+    /// Number of contained entities, when not all are listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub child_count: Option<usize>,
     /// Its own events, by source and property.
@@ -101,25 +102,25 @@ pub enum UnhealthyEvaluation {
     /// An event of it.
     #[serde(rename_all = "camelCase")]
     Event {
-        /// Who reported.
+        /// Source of the event.
         source_id: String,
-        /// About what.
+        /// Property that the event is about.
         property: String,
         /// `Warning` or `Error`.
         health_state: String,
-        /// Whether a warning counted as an error.
+        /// True if a warning counted as an error.
         consider_warning_as_error: bool,
     },
-    /// What it holds.
+    /// Contained entities of one kind.
     #[serde(rename_all = "camelCase")]
     Children {
-        /// The kind of what it holds.
+        /// The kind of its children.
         entity: String,
         /// Those that are not `Ok`.
         unhealthy: Vec<String>,
         /// All of them.
         total: usize,
-        /// How many of them may be in error, in percent.
+        /// Share of them that may be in error, in percent.
         max_percent: u8,
     },
 }
@@ -143,10 +144,10 @@ pub struct ChildHealthState {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HealthEvent {
-    /// Who reported.
+    /// Source of the event.
     #[schema(required = true)]
     pub source_id: String,
-    /// About what.
+    /// Property that the event is about.
     #[schema(required = true)]
     pub property: String,
     /// `Ok`, `Warning` or `Error`.
@@ -160,23 +161,23 @@ pub struct HealthEvent {
     /// When the hub received it, or confirmed it last.
     #[schema(required = true)]
     pub received_at: String,
-    /// How long it holds.
+    /// Lifetime of the event.
     pub ttl_seconds: Option<u64>,
-    /// Whether it disappears when it expires.
+    /// True if the event disappears when it expires.
     #[schema(required = true)]
     pub remove_when_expired: bool,
-    /// Whether it has expired, and counts as an error.
+    /// True if the event has expired and counts as an error.
     #[schema(required = true)]
     pub is_expired: bool,
-    /// When it had which state.
+    /// Last time of each state.
     #[schema(required = true)]
     pub transitions: HealthTransitions,
-    /// More, in words.
+    /// Human-readable details.
     #[schema(required = true)]
     pub description: String,
 }
 
-/// When an event had which state: for its present state since when, for the others the last report that said so.
+/// Times of the states of an event: the start of its current state, and the last report of each other state.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HealthTransitions {

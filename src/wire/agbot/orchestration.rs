@@ -59,7 +59,7 @@ pub struct WorkloadStatus {
     /// `up`, `warn`, `down` or `n/a`.
     #[schema(required = true)]
     pub avail: String,
-    /// `avail`, worsened by what is not as it should be.
+    /// `avail`, degraded by the warnings.
     #[schema(required = true)]
     pub overall: String,
     /// `optimal`, `non-optimal` or `n/a`.
@@ -78,7 +78,7 @@ pub struct WorkloadStatus {
     /// Its update.
     #[schema(required = true)]
     pub update: UpdateProgress,
-    /// What is not as it should be, in words.
+    /// Human-readable warnings.
     #[schema(required = true)]
     pub warnings: Vec<String>,
     /// Its workload units.
@@ -87,7 +87,7 @@ pub struct WorkloadStatus {
     pub workload_units: Vec<WorkloadUnit>,
 }
 
-/// How far an update is.
+/// Progress of an update.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UpdateProgress {
@@ -98,7 +98,7 @@ pub struct UpdateProgress {
     pub started_at: Option<String>,
     /// When it completed.
     pub completed_at: Option<String>,
-    /// Why, in words.
+    /// Human-readable reason.
     #[schema(required = true)]
     pub message: String,
     /// Slots to be replaced at the start.
@@ -110,14 +110,15 @@ pub struct UpdateProgress {
     /// Tasks that failed.
     #[schema(required = true)]
     pub failed: u32,
-    /// Slots without a node: they are not among the others, hold nobody, and follow when they get one.
+    /// Slots without a node: they are not part of the other counts, block nothing, and follow when they get a
+    /// node.
     #[schema(required = true)]
     pub set_aside: u32,
-    /// What all remaining slots wait for, after 10 seconds.
+    /// Common reason for which all remaining slots wait, shown after 10 seconds.
     pub blocked: Option<UpdateBlocked>,
 }
 
-/// What all remaining slots of an update wait for.
+/// Common reason for which all remaining slots of an update wait.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UpdateBlocked {
@@ -130,7 +131,7 @@ pub struct UpdateBlocked {
     /// The reasons, each once.
     #[schema(required = true)]
     pub rules: Vec<String>,
-    /// What to do.
+    /// Suggested action.
     #[schema(required = true)]
     pub hint: String,
 }
@@ -204,10 +205,10 @@ pub struct Instance {
     /// `C` constraint violated, `F` frozen, `L` natural leader.
     #[schema(required = true)]
     pub flags: String,
-    /// Whether a user froze the instance or the workload.
+    /// True if a user froze the instance or the workload.
     #[schema(required = true)]
     pub frozen: bool,
-    /// Whether a user chose the node.
+    /// True if a user chose the node.
     #[schema(required = true)]
     pub pinned: bool,
     /// Slots of its tasks: numbers, or the node.
@@ -224,7 +225,7 @@ pub struct Instance {
     pub violations: Vec<Violation>,
     /// Since when the task has its state.
     pub since: Option<String>,
-    /// Why the node gets no start of the service version, and until when; none while it is not on the blocklist.
+    /// Entry of the blocklist for the service version on the node; none while there is no entry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocklisted: Option<String>,
 }
@@ -239,7 +240,7 @@ pub struct Violation {
     /// The expression.
     #[schema(required = true)]
     pub expression: String,
-    /// Why it does not hold, in words.
+    /// Human-readable reason why it does not hold.
     #[schema(required = true)]
     pub detail: String,
 }
@@ -290,7 +291,7 @@ pub struct Task {
     pub exit_code: Option<i32>,
     /// Its agreement.
     pub agreement_id: Option<String>,
-    /// Why it was created.
+    /// Cause of its creation.
     #[schema(required = true)]
     pub cause: String,
     /// When it was created.
@@ -308,14 +309,14 @@ pub struct Task {
     pub ended_at: Option<String>,
 }
 
-/// Events in order of their numbers.
+/// Events, ordered by sequence number.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OrchestrationEvents {
     /// The events.
     pub events: Vec<OrchestrationEvent>,
 }
 
-/// Something that the engine or a user did about a deployment policy.
+/// Event about a deployment policy, caused by the engine or by a user.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OrchestrationEvent {
@@ -325,7 +326,7 @@ pub struct OrchestrationEvent {
     /// When.
     #[schema(required = true)]
     pub at: String,
-    /// What kind, such as `update.started`.
+    /// Kind of event, such as `update.started`.
     #[schema(required = true)]
     pub kind: String,
     /// The deployment policy, `org/policy`.
@@ -339,7 +340,7 @@ pub struct OrchestrationEvent {
     pub task_id: Option<String>,
     /// The node.
     pub node: Option<String>,
-    /// Why, in words.
+    /// Human-readable reason.
     pub reason: Option<String>,
     /// The user or agbot that did it.
     pub actor: Option<String>,
@@ -348,7 +349,7 @@ pub struct OrchestrationEvent {
     pub data: Value,
 }
 
-/// Which instances are meant.
+/// Selection of instances.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
 pub struct StatusQuery {
     /// Only this workload unit: `all`, or the name of an HA group.
@@ -365,20 +366,20 @@ pub struct StatusQuery {
     pub offset: Option<u32>,
 }
 
-/// Which tasks are meant.
+/// Selection of tasks.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
 pub struct TasksQuery {
-    /// Only those of this workload unit: `all`, or the name of an HA group.
+    /// Only tasks of this workload unit: `all`, or the name of an HA group.
     #[serde(rename = "unit", skip_serializing_if = "Option::is_none")]
     #[param(rename = "unit")]
     pub workload_unit: Option<String>,
-    /// Only those of this slot: a number, or a node.
+    /// Only tasks of this slot: a number, or a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slot: Option<String>,
-    /// Only those of this node.
+    /// Only tasks of this node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Only those in this state, from `new` to `orphaned`.
+    /// Only tasks in this state, from `new` to `orphaned`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// True for all records; otherwise the newest of each slot and those that have not ended.
@@ -386,17 +387,17 @@ pub struct TasksQuery {
     pub history: Option<bool>,
 }
 
-/// Which events are meant.
+/// Selection of events.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
 pub struct OrchestrationEventsQuery {
-    /// Only those with a greater number, the oldest first; without it the newest.
+    /// Only events with a greater sequence number, oldest first; without it, the newest.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 0)]
     pub since: Option<i64>,
-    /// Only those of this kind, or, with `.*` at its end, of all kinds that begin so.
+    /// Only events of this kind, or, with a trailing `.*`, of all kinds with this prefix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// At most so many, 1 to 1000; 500 if left out.
+    /// Maximum number of events, 1 to 1000; 500 if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u16>,
@@ -405,23 +406,23 @@ pub struct OrchestrationEventsQuery {
 /// Selection of events of an organization.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
 pub struct OrganizationEventsQuery {
-    /// Only those with a greater number, the oldest first; without it the newest.
+    /// Only events with a greater sequence number, oldest first; without it, the newest.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 0)]
     pub since: Option<i64>,
-    /// Only those of this kind, or, with `.*` at its end, of all kinds that begin so.
+    /// Only events of this kind, or, with a trailing `.*`, of all kinds with this prefix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Only those about this HA group.
+    /// Only events about this HA group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// At most so many, 1 to 1000; 500 if left out.
+    /// Largest number of events, 1 to 1000; 500 if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u16>,
 }
 
-/// Why instances are, or are not, on the nodes of a workload unit.
+/// Placement of the instances of a workload unit, with reasons.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PlacementExplanation {
@@ -460,12 +461,12 @@ pub struct PlacementExplanation {
     pub chosen: Vec<String>,
     /// `transient` or `unsatisfiable`; none when everything is placed.
     pub cause: Option<String>,
-    /// What that means, in words.
+    /// Human-readable explanation of the cause.
     #[schema(required = true)]
     pub summary: String,
 }
 
-/// What one constraint removed.
+/// Nodes removed by one constraint.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExplainedConstraint {
@@ -498,7 +499,7 @@ pub struct EliminatedNode {
     pub reason: String,
 }
 
-/// What is to be explained.
+/// Subject of an explanation.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
 pub struct ExplainQuery {
     /// The workload unit: `all`, or the name of an HA group; may be left out when there is one, or with a node.

@@ -1,4 +1,4 @@
-//! What a write of a deployment policy would do.
+//! Plan of a write of a deployment policy.
 //!
 //! Nodes without an organization belong to that of the policy; a node that the caller may not read is `?`.
 
@@ -10,26 +10,28 @@ use utoipa::ToSchema;
 
 use super::orchestration::{ExplainedConstraint, SlotName};
 
-/// What a write of a deployment policy would do, without acting.
+/// Plan of a write of a deployment policy, computed without acting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanResponse {
     /// The policy.
     #[schema(value_type = String)]
     pub policy: PolicyId,
-    /// Digest of the document, of what it would act on and of the changes: the same as long as none of them changes.
+    /// Digest of the document, of the state that it would act on and of the changes; it stays the same as
+    /// long as none of them changes.
     pub token: String,
-    /// Whether nothing follows the listed changes.
+    /// True if no changes follow the listed ones.
     pub complete: bool,
     /// The workload units of the policy.
     #[serde(rename = "units")]
     pub workload_units: Vec<PlannedWorkloadUnit>,
-    /// What can never work, or may not be meant, in words; left out when there is nothing.
+    /// Human-readable warnings about parts that can never work or may be unintended; left out when there are
+    /// none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// What would happen to a workload unit.
+/// Planned changes of a workload unit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedWorkloadUnit {
@@ -40,12 +42,12 @@ pub struct PlannedWorkloadUnit {
     pub instances: u64,
     /// The changes in their order.
     pub changes: Vec<PlannedChange>,
-    /// Which nodes each constraint removes, before the changes.
+    /// Nodes that each constraint removes, before the changes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sequence: Vec<ExplainedConstraint>,
-    /// What would still wait after them.
+    /// Steps that would still be blocked afterwards.
     pub blocked: Vec<PlannedBlock>,
-    /// Why not every instance would get a node; only when that is so.
+    /// Reason for which not every instance would get a node; left out when every one would.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unplaced: Option<String>,
 }
@@ -70,7 +72,7 @@ pub enum PlannedAction {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedChange {
-    /// What happens.
+    /// Kind of the change.
     pub action: PlannedAction,
     /// The slot: a number, or the node.
     pub slot: SlotName,
@@ -80,9 +82,9 @@ pub struct PlannedChange {
     /// The node where it will be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Why, in words.
+    /// Human-readable reason.
     pub reason: String,
-    /// How many nodes each constraint removes from those that could take it; left out when nothing removes any, and where no node is chosen.
+    /// Number of candidate nodes that each constraint removes; left out when none removes any, and where no node is chosen.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub elimination: BTreeMap<String, u64>,
 }
@@ -93,6 +95,6 @@ pub struct PlannedChange {
 pub struct PlannedBlock {
     /// The slot: a number, or the node.
     pub slot: SlotName,
-    /// For what, in words.
+    /// Human-readable purpose.
     pub reason: String,
 }

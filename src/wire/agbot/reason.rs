@@ -1,4 +1,4 @@
-//! How each pair of node and deployment policy stands, and why.
+//! State of each pair of node and deployment policy, with the reason.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// How each pair of node and policy stands.
+/// States of the pairs of nodes and policies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReasonsResponse {
-    /// When each deployment policy of the organization was written, as far as the agbot has read it.
+    /// Time of the last write of each deployment policy of the organization, as far as the agbot has read it.
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, String>)]
     pub policies: Option<BTreeMap<String, String>>,
@@ -25,7 +25,7 @@ pub struct ReasonsResponse {
     pub reasons: Vec<Reason>,
 }
 
-/// How one pair of node and policy stands.
+/// State of one pair of node and policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Reason {
     /// `org/node`.
@@ -42,7 +42,7 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// Returns the part of the state by which programs decide; what cannot be read is empty.
+    /// Returns the part of the state by which programs decide; an unreadable one is empty.
     #[must_use]
     pub fn placement(&self) -> PairPlacement {
         PairPlacement::deserialize(&self.state).unwrap_or_default()
@@ -57,9 +57,9 @@ pub struct PairPlacement {
     pub placement: String,
     /// Version of the agreement of a placed pair.
     pub version: String,
-    /// Whether the service of a placed pair was seen running.
+    /// True if the service of a placed pair was seen running.
     pub is_running: bool,
-    /// What keeps the service away.
+    /// Obstacle to the placement.
     pub blocked: Blocked,
 }
 
@@ -79,7 +79,7 @@ pub struct InertPolicy {
     pub kind: String,
     /// Its id, `org/name`; of the node or service that has it.
     pub id: String,
-    /// What is wrong with each member and each constraint.
+    /// Problem of each invalid member and constraint.
     pub errors: Vec<String>,
 }
 
@@ -90,7 +90,7 @@ impl InertPolicy {
         matches!(self.kind.as_str(), "node" | "node-input" | "node-status")
     }
 
-    /// Returns what has no effect, and why, in words.
+    /// Returns the parts without effect, with human-readable reasons.
     #[must_use]
     pub fn text(&self) -> String {
         let effect = match self.kind.as_str() {
@@ -101,7 +101,7 @@ impl InertPolicy {
         format!("{} {effect}: {}", self.name(), self.errors.join("; "))
     }
 
-    /// Returns what can never work in a document that has an effect, in words.
+    /// Returns human-readable descriptions of the parts that can never work in a document that has an effect.
     #[must_use]
     pub fn questionable_text(&self) -> String {
         format!("{}: {}", self.name(), self.errors.join("; "))

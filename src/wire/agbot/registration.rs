@@ -21,7 +21,7 @@ pub struct HealthRegistration {
     /// Time between two checks, in seconds.
     #[schema(required = true)]
     pub interval: u64,
-    /// Whether the health policy is enabled.
+    /// True if the health policy is enabled.
     #[schema(required = true)]
     pub enabled: bool,
     /// The operation of a user during which nothing is checked; none when there is none.
@@ -51,7 +51,7 @@ pub struct MemberRecovery {
     /// `running`, `recovered` or `failed`.
     #[schema(required = true)]
     pub state: String,
-    /// Why it began.
+    /// Cause of the start.
     #[schema(required = true)]
     pub reason: String,
     /// When it began.
@@ -59,7 +59,7 @@ pub struct MemberRecovery {
     pub since: String,
     /// When it ended.
     pub ended_at: Option<String>,
-    /// Why it failed.
+    /// Reason of the failure.
     pub message: Option<String>,
 }
 

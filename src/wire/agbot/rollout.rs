@@ -18,16 +18,16 @@ pub struct RolloutsResponse {
     pub workloads: Vec<WorkloadUpdate>,
 }
 
-/// Rollouts after an administrator's wish.
+/// Rollouts after an administrator's action.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ChangedRollouts {
-    /// Those that are now as wished.
+    /// Rollouts to which the action was applied.
     pub rollouts: Vec<Rollout>,
     /// The update of a policy with `orchestration`.
     #[serde(default)]
     #[schema(required = true)]
     pub workloads: Vec<WorkloadUpdate>,
-    /// Why others are not.
+    /// Reasons for which it was not applied to others.
     pub refused: Vec<String>,
 }
 
@@ -43,10 +43,10 @@ pub struct WorkloadUpdate {
     /// Service and version that the policy wants and that was rolled back.
     #[serde(default, rename = "rolledBackFrom", skip_serializing_if = "Option::is_none")]
     pub rolled_back_from: Option<String>,
-    /// How far it is.
+    /// Progress.
     #[serde(flatten)]
     pub update: UpdateProgress,
-    /// How far it is, in words.
+    /// Human-readable progress.
     pub text: String,
 }
 
@@ -83,16 +83,16 @@ pub struct Rollout {
     pub last_node: Option<String>,
     /// Version that all instances had before; none when they had several, or another service.
     pub previous_version: Option<String>,
-    /// Set when it leads back.
+    /// The rollback, if the rollout leads back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback: Option<Rollback>,
-    /// How many times its record was written.
+    /// Number of writes of its record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<u64>,
-    /// Its state.
+    /// State of the rollout.
     #[serde(flatten)]
     pub state: RolloutState,
-    /// Its state, in words.
+    /// Human-readable state.
     pub text: String,
     /// Service and version that were wanted before it led back.
     #[serde(default, rename = "rolledBackFrom", skip_serializing_if = "Option::is_none")]
@@ -103,13 +103,13 @@ pub struct Rollout {
     pub update: Option<Value>,
 }
 
-/// The state of a rollout.
+/// State of a rollout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", tag = "state")]
 pub enum RolloutState {
     /// Instances are being replaced.
     Updating,
-    /// No further instance is touched until somebody acts, or the stalled member catches up.
+    /// Paused: no further instance is changed until a user acts, or the stalled member catches up.
     #[serde(alias = "held")]
     Paused {
         /// Why.
@@ -118,7 +118,7 @@ pub enum RolloutState {
         /// Since when.
         since: String,
     },
-    /// Its reason is gone: the policy, the group, or the target.
+    /// Canceled: its policy, its group, or its target no longer exists.
     Abandoned {
         /// When.
         at: String,
@@ -137,7 +137,7 @@ pub enum RolloutState {
 pub struct Rollback {
     /// The version it leads back to.
     pub version: String,
-    /// Why: what failed, or who asked for it.
+    /// Cause: the failure, or the user who requested it.
     #[schema(value_type = Object)]
     pub why: Value,
     /// When it was decided.

@@ -9,9 +9,9 @@ use utoipa::ToSchema;
 pub struct AgbotStatus {
     /// Name of this process among the agbots of the hub.
     pub agbot: String,
-    /// Whether everything it serves has been read.
+    /// True if the agbot has read everything that it serves.
     pub loaded: bool,
-    /// Messages that were not what the protocol allows.
+    /// Messages that violated the protocol.
     pub dropped_messages: u64,
     /// Seconds without a heartbeat after which it counts a node as down.
     pub node_down_after_secs: u64,
@@ -24,7 +24,8 @@ pub struct AgbotStatus {
     /// Agreements that are alive; only for people to whom the exchange shows its own counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreements: Option<usize>,
-    /// What it leaves to other agbots; only when there is something, for people to whom the exchange shows its own counts.
+    /// Entries that it leaves to other agbots; left out when there are none, and for users to whom the
+    /// exchange does not show its own counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_to_other_agbots: Option<Vec<ServedElsewhere>>,
 }

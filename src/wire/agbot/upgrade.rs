@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::claim::{Claim, ClaimPurpose};
 use super::orchestration::UpdateBlocked;
 
-/// Asks whether a node may upgrade its agent now.
+/// Request for permission to upgrade the agent of a node now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpgradeRequest {
@@ -16,20 +16,21 @@ pub struct UpgradeRequest {
     pub nmp: String,
 }
 
-/// Claims of a group and what waits for them.
+/// Claims of a group and the members that wait for them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UpgradesResponse {
     /// Members of the group, as far as the agbot has read it.
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
     pub members: Vec<NodeId>,
-    /// The claim for an upgrade of an agent, when somebody holds it.
+    /// The claim for an upgrade of an agent, when a member holds it.
     pub agent: Option<HeldClaim>,
     /// Claims for upgrades of services.
     pub workloads: Vec<HeldClaim>,
     /// Members that wait.
     pub waiting: Vec<WaitingMember>,
-    /// What keeps updates, drains and agent upgrades from going on, after 10 seconds; none when nothing does.
+    /// Common reason for which updates, drains and agent upgrades wait, shown after 10 seconds; none when
+    /// nothing is blocked.
     #[serde(default)]
     pub blocked: Option<UpdateBlocked>,
 }
@@ -68,6 +69,6 @@ pub struct WaitingMember {
     /// `org/node`.
     #[schema(value_type = String)]
     pub node: NodeId,
-    /// What for, in words.
+    /// Human-readable reason for which it waits.
     pub reason: String,
 }

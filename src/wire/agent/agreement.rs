@@ -22,7 +22,7 @@ pub struct LocalAgreement {
     pub name: String,
     /// Services that the service needs.
     pub dependent_services: Vec<ServiceName>,
-    /// Whether it is kept as history.
+    /// True if the agreement is kept as history.
     pub archived: bool,
     /// Its id.
     pub current_agreement_id: String,
@@ -62,7 +62,7 @@ pub struct LocalAgreement {
     pub requested_cluster_namespace: String,
     /// Code of the reason why it ended, else 0.
     pub terminated_reason: u64,
-    /// The reason in words.
+    /// Human-readable reason.
     pub terminated_description: String,
     /// When the agbot learned of the end.
     pub agreement_protocol_terminated_time: u64,

@@ -48,7 +48,7 @@ pub struct SurfacedError {
     pub message: String,
     /// Kind of error.
     pub event_code: String,
-    /// Whether a user has hidden it.
+    /// True if a user has hidden it.
     pub hidden: bool,
     /// Service that it is about.
     pub workload: ServiceName,

@@ -8,26 +8,26 @@ use crate::exchange::node_part::PutUpgradeStatus;
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalManagementStatus {
-    /// Where the upgrade of the agent stands.
+    /// Status of the agent upgrade.
     pub agent_upgrade_policy_status: LocalUpgradeStatus,
 }
 
-/// Where the upgrade of the agent stands: what the node reports to the exchange, and what only its agent knows.
+/// Status of the upgrade of the agent: the node's report to the exchange, and members that only its agent knows.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalUpgradeStatus {
-    /// What the node reports to the exchange.
+    /// Status that the node reports to the exchange.
     #[serde(flatten)]
     pub reported: PutUpgradeStatus,
-    /// What only its agent knows.
+    /// State that only the agent knows.
     pub agent_upgrade_internal: UpgradeInternals,
 }
 
-/// What only an agent knows of its upgrade.
+/// State of an upgrade that only the agent knows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpgradeInternals {
-    /// Whether an older version may be installed.
+    /// True if an older version may be installed.
     pub allow_downgrade: bool,
     /// Manifest of the policy.
     pub manifest: String,

@@ -27,7 +27,7 @@ pub fn read<T: DeserializeOwned + Default>(body: RawJson) -> Result<T, serde_jso
     part_of(body.into_value())
 }
 
-/// A list in two parts: what is alive, and what has ended.
+/// A list in two parts: active entries, and ended ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByAge<T> {
     /// Alive.

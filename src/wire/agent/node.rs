@@ -14,7 +14,7 @@ pub const CONFIGURED: &str = "configured";
 /// The node as its agent knows it.
 ///
 /// # Shape
-/// An agent that is not registered leaves out what it does not know yet.
+/// An agent that is not registered leaves out the members that it does not know yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LocalNode {
@@ -34,13 +34,13 @@ pub struct LocalNode {
     /// Namespace of a cluster agent.
     #[serde(rename = "clusterNamespace")]
     pub cluster_namespace: Option<String>,
-    /// Whether a cluster agent keeps to its namespace.
+    /// True if a cluster agent is confined to its namespace.
     #[serde(rename = "NamespaceScoped", skip_serializing_if = "Option::is_none")]
     pub is_namespace_scoped: Option<bool>,
     /// When the node's token was accepted last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_last_valid_time: Option<u64>,
-    /// Whether it was accepted.
+    /// True if the token was accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_valid: Option<bool>,
     /// HA group of the node; empty without one.
@@ -101,7 +101,7 @@ pub struct PostNode {
     pub ha_group: Option<String>,
 }
 
-/// How a node is unregistered.
+/// Options of the unregistration of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UnregisterQuery {
@@ -116,7 +116,7 @@ pub struct UnregisterQuery {
     pub deep_clean: Option<String>,
 }
 
-/// A token that the agent made.
+/// A token that the agent generated.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RandomToken {

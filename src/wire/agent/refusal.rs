@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Why the agent refused a request.
+/// Reason why the agent refused a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RefusalResponse {

@@ -34,9 +34,9 @@ pub struct ServiceInstance {
     pub arch: String,
     /// Id of the instance.
     pub instance_id: String,
-    /// Whether it is kept as history.
+    /// True if the service is kept as history.
     pub archived: bool,
-    /// When it was made.
+    /// Time of its creation.
     pub instance_creation_time: u64,
     /// When it was started.
     pub execution_start_time: u64,
@@ -64,7 +64,7 @@ pub struct ServiceInstance {
     pub retry_start_time: u64,
     /// Always empty.
     pub env_vars: BTreeMap<String, String>,
-    /// Whether an agreement is about it, as opposed to a service that others need.
+    /// True if the service has an agreement; false for a service that others require.
     pub top_level_service: bool,
     /// Its containers.
     pub containers: Vec<Container>,
@@ -90,9 +90,9 @@ pub struct Container {
     pub names: Vec<String>,
     /// Its image.
     pub image: String,
-    /// When it was made.
+    /// Time of its creation.
     pub created: u64,
-    /// State in the words of the engine.
+    /// State as the engine names it.
     pub state: String,
 }
 
@@ -113,7 +113,7 @@ pub struct ServiceDefinition {
     pub arch: String,
     /// Deployment as text.
     pub deployment: String,
-    /// Whether it is kept as history.
+    /// True if the service is kept as history.
     pub archived: bool,
     /// Always empty.
     pub name: String,
@@ -125,7 +125,7 @@ pub struct ServiceDefinition {
     pub required_services: Vec<NeededService>,
 }
 
-/// A service that another one needs.
+/// A service that another one requires.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NeededService {

@@ -12,7 +12,7 @@ pub struct ServiceLogQuery {
     pub container: Option<String>,
     /// Number of last lines; not used with `after`.
     pub lines: Option<usize>,
-    /// Position of an earlier part: only what was written since is returned.
+    /// Position of an earlier part: only later output is returned.
     pub after: Option<String>,
 }
 
@@ -26,6 +26,6 @@ pub struct ServiceLog {
     pub container: String,
     /// The output as it was written; its last line may be incomplete.
     pub text: String,
-    /// Where the next part begins, to be sent as `after`.
+    /// Start of the next part, to be sent as `after`.
     pub position: String,
 }

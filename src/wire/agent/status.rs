@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::RawJson;
 
-/// How the agent is configured.
+/// Configuration of the agent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentStatus {

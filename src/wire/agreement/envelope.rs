@@ -25,7 +25,7 @@ use crate::{
 
 const NONCE_LEN: usize = 12;
 
-/// Why an envelope cannot be sealed or opened.
+/// Error of sealing or opening an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
     /// A layer is not the expected base64 or JSON.
@@ -43,7 +43,7 @@ pub enum EnvelopeError {
     /// The content was tampered with.
     #[error("the content does not match its authentication tag")]
     Content,
-    /// The signature was not made by the embedded key over this message.
+    /// The signature was not created with the embedded key over this message.
     #[error("the signature does not match the message")]
     Signature,
     /// The embedded key is not the one that the exchange attached.
@@ -179,7 +179,7 @@ fn part(fields: &Fields, name: &'static str) -> Result<Vec<u8>, EnvelopeError> {
     if bytes.is_empty() { Err(EnvelopeError::Missing(name)) } else { Ok(bytes) }
 }
 
-/// Remembers the envelopes that were processed, so that a copy of one is told from a new message.
+/// Remembers the envelopes that were processed, so that a copy of one is distinguished from a new message.
 ///
 /// Two envelopes of the same message differ (fresh key and nonce), so an equal text is always a copy.
 ///
@@ -198,7 +198,7 @@ impl ReplayGuard {
         Self { capacity, order: VecDeque::new(), known: BTreeSet::new() }
     }
 
-    /// Tells whether the envelope is new.
+    /// Rejects an envelope that was seen before.
     ///
     /// # Errors
     /// [`EnvelopeError::Replayed`] when [`ReplayGuard::record`] has seen it.

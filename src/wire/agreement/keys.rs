@@ -14,17 +14,17 @@ use crate::{base64_text, pem_block, pss::RsaRng};
 /// Modulus length of messaging keys, in bits.
 pub const MESSAGING_KEY_BITS: usize = 2048;
 
-/// Why a key cannot be made or read. Never quotes key material.
+/// Error of creating or reading a key. Never quotes key material.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// The text holds no PEM block or no base64.
     #[error("the text holds no PEM block or no base64")]
     Text,
     /// The bytes are not an RSA key in the expected form.
-    #[error("the bytes are no RSA key in the expected form")]
+    #[error("the bytes are not an RSA key in the expected form")]
     Format,
-    /// No key of this length could be made.
-    #[error("no RSA key of {0} bits could be made")]
+    /// No key of this length could be created.
+    #[error("no RSA key of {0} bits could be created")]
     Generation(usize),
 }
 

@@ -32,7 +32,7 @@ pub const NODE_UNREGISTERED: u64 = 116;
 pub const SERVICE_SUSPENDED: u64 = 119;
 /// The node's user input changed.
 pub const NODE_USER_INPUT_CHANGED: u64 = 120;
-/// The agbot did not answer repeated verifications.
+/// The agbot did not respond to repeated verifications.
 pub const VERIFICATION_FAILED: u64 = 122;
 /// No reason is defined.
 pub const UNDEFINED: u64 = 999;
@@ -50,7 +50,7 @@ pub fn describe(code: u64) -> &'static str {
         109 => "the service's image could not be loaded",
         110 => "a dependency's image could not be loaded",
         111 => "a dependency's upgrade requires it",
-        112 => "the image data is wrong",
+        112 => "the image data is invalid",
         113 => "the image could not be fetched",
         114 => "fetching the image was not authorised",
         115 => "the image's signature could not be verified",
@@ -60,8 +60,8 @@ pub fn describe(code: u64) -> &'static str {
         119 => "the service is suspended on the node",
         120 => "the node's user input changed",
         121 => "the node's pattern changed",
-        122 => "the agbot did not answer repeated verifications",
-        201 => "the node did not answer the proposal",
+        122 => "the agbot did not respond to repeated verifications",
+        201 => "the node did not respond to the proposal",
         202 => "the node refused the proposal",
         203 => "no data was received",
         204 => "a policy or pattern changed",

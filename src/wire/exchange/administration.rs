@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::lenient;
 
-/// Counts of the whole exchange, as far as the caller may know; -1 hides a count.
+/// Counts of the whole exchange, as far as the caller may see them; -1 hides a count.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AdminStatus {
@@ -18,7 +18,7 @@ pub struct AdminStatus {
     pub counts: StatusCounts,
 }
 
-/// Counts of one organization, as far as the caller may know; -1 hides a count.
+/// Counts of one organization, as far as the caller may see them; -1 hides a count.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct OrganizationStatus {
     /// The counts.
@@ -29,7 +29,7 @@ pub struct OrganizationStatus {
     pub schema_version: i64,
 }
 
-/// What both kinds of status count.
+/// Counts of both kinds of status.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusCounts {
@@ -82,7 +82,7 @@ pub struct ConfigurationChange {
 }
 
 response! {
-    /// A token that is not needed any more.
+    /// A token for older clients.
     pub struct EmptyToken {
         /// Always empty.
         token: String,
@@ -93,7 +93,7 @@ response! {
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PutAgentFileVersions {
-    /// Versions of the agent, in the order to answer.
+    /// Versions of the agent, in the order of the response.
     #[serde(deserialize_with = "lenient::texts")]
     pub agent_software_versions: Vec<String>,
     /// Versions of its configuration.

@@ -19,7 +19,7 @@ pub struct PutAgbot {
     /// Display name.
     #[serde(deserialize_with = "lenient::text")]
     pub name: String,
-    /// Where the agbot can be reached, for information.
+    /// Address of the agbot, for information.
     #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub msg_end_point: Option<String>,
     /// Key for messages to the agbot; may be empty.
@@ -37,7 +37,7 @@ pub struct PatchAgbot {
     /// Display name.
     #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Where the agbot can be reached, for information.
+    /// Address of the agbot, for information.
     #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub msg_end_point: Option<String>,
     /// Key for messages to the agbot.
@@ -52,7 +52,7 @@ response! {
         id: String,
         /// Last heartbeat.
         last_heartbeat: String,
-        /// Where the agbot can be reached, for information.
+        /// Address of the agbot, for information.
         msg_end_point: String,
         /// Display name.
         name: String,
@@ -93,26 +93,26 @@ pub struct AgbotsQuery {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutAgbotAgreement {
-    /// What it is about.
+    /// Workload of the agreement.
     #[serde(deserialize_with = "lenient::object")]
     pub service: AgreementWorkload,
-    /// State in the agbot's words; empty is not active.
+    /// State as the agbot names it; empty is not active.
     #[serde(deserialize_with = "lenient::text")]
     pub state: String,
 }
 
-/// What else an agbot says of an agreement.
+/// Query of a write of an agbot's agreement.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct AgbotAgreementQuery {
-    /// The node that the agreement is with, as `org/node`. The node may then read what the service needs to run.
+    /// The node that the agreement is with, as `org/node`. The node may then read the data that the service needs.
     pub node: Option<String>,
 }
 
 response! {
     /// An agreement of an agbot.
     pub struct AgbotAgreement {
-        /// What it is about.
+        /// Workload of the agreement.
         #[schema(value_type = AgreementWorkload)]
         service: Box<RawValue>,
         /// State.

@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 response! {
-    /// The agbots of an organization with their approvals, and what any agbot serves to its nodes.
+    /// The agbots of an organization with their approvals, and the entries that any agbot serves to its
+    /// nodes.
     pub struct AgbotApprovalsResponse {
         /// The agbots of the organization, by id.
         agbots: Vec<AgbotApproval>,
-        /// What agbots of any organization serve to its nodes, by agbot.
+        /// Entries that agbots of any organization serve to its nodes, by agbot.
         entries: Vec<ServedConfirmation>,
     }
 }
@@ -31,7 +32,7 @@ response! {
 }
 
 response! {
-    /// What an agbot serves to the nodes of the organization.
+    /// An entry that an agbot serves to the nodes of the organization.
     pub struct ServedConfirmation {
         /// The agbot, as `org/agbot`.
         agbot: String,
@@ -70,7 +71,7 @@ pub struct PostFencing {
 response! {
     /// A fencing number.
     pub struct FencingResponse {
-        /// The number, above all that were given to any agbot before.
+        /// The number, greater than all earlier ones of any agbot.
         fencing: i64,
     }
 }

@@ -1,4 +1,4 @@
-//! How an agent names itself in each of its requests, so that two agents with the identity of one node are told apart.
+//! Identifier of an agent in each of its requests, which distinguishes two agents with the identity of one node.
 //!
 //! Agents of others send no such header, and other exchanges ignore it.
 
@@ -8,13 +8,13 @@ use utoipa::ToSchema;
 /// Header with which an agent names itself.
 pub const AGENT_RUN_HEADER: &str = "evenkeel-agent";
 
-/// Code of the response to an agent whose place another one has taken.
+/// Code of the response to an agent that another one has superseded.
 pub const SUPERSEDED: &str = "agent-superseded";
 
 /// Longest id, in bytes.
 const LONGEST_ID: usize = 64;
 
-/// Whether the guardian of an agent enforces the leases of its tasks.
+/// State of the guardian that enforces the leases of an agent's tasks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GuardianState {
@@ -64,7 +64,7 @@ pub struct NodeAgent {
     /// The run whose reports count.
     #[serde(flatten)]
     pub current: AgentRun,
-    /// Whether its guardian enforces leases.
+    /// State of the guardian that enforces the leases of its tasks.
     #[schema(required = true)]
     pub guardian: GuardianState,
     /// When it was first heard.
@@ -78,7 +78,7 @@ pub struct NodeAgent {
     pub refused_at: Option<String>,
 }
 
-/// Why a header cannot be used.
+/// Reason why a header cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the header Evenkeel-Agent {0}")]
 pub struct InvalidAgentRun(String);

@@ -1,6 +1,6 @@
 //! Audit records: who did what from where, and the hash that chains them.
 //!
-//! The hash is computed from the record as it is shown, so whoever reads the records can check the chain without trusting the hub.
+//! The hash is computed from the record as it is shown, so a reader of the records can check the chain without trusting the hub.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -9,10 +9,10 @@ use utoipa::{IntoParams, ToSchema};
 /// Names the canonical form; another form would have another name.
 const FORM: &str = "evenkeel.audit.1";
 
-/// What the first record of a chain names as the hash before it.
+/// Previous hash of the first record of a chain.
 pub const NO_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// One write, or one that was refused.
+/// A write, or a rejected one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditRecord {
@@ -28,7 +28,7 @@ pub struct AuditRecord {
     pub role: String,
     /// Address of the client; empty for a request from inside the hub's own process.
     pub address: String,
-    /// Id of the request, as in the answer's `X-Request-Id` and in the log.
+    /// Id of the request, as in the `X-Request-Id` of the response and in the log.
     pub request: String,
     /// HTTP method.
     pub method: String,
@@ -36,7 +36,7 @@ pub struct AuditRecord {
     pub operation: String,
     /// Path of the resource below `/v1`, as it was asked for.
     pub resource: String,
-    /// HTTP status of the answer: 2xx done, 403 refused.
+    /// HTTP status of the response: 2xx done, 403 refused.
     pub status: i16,
     /// SHA-256 of the resource before the write, without secrets; empty when there was none.
     pub before: String,
@@ -92,7 +92,7 @@ pub fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// A place in a chain: everything up to this record is settled.
+/// A position in a chain, up to which all records were checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChainPlace {
@@ -102,13 +102,13 @@ pub struct ChainPlace {
     pub hash: String,
 }
 
-/// Why a chain does not hold.
+/// The first violation of a chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BrokenRecord {
-    /// Number of the first record that is wrong or missing.
+    /// Number of the first record that is invalid or missing.
     pub number: i64,
-    /// What is wrong with it.
+    /// Description of the problem.
     pub reason: String,
 }
 
@@ -125,7 +125,7 @@ impl ChainWalk {
         ChainWalk { place }
     }
 
-    /// Where the walk is.
+    /// Position of the walk.
     #[must_use]
     pub fn place(&self) -> &ChainPlace {
         &self.place
@@ -151,7 +151,7 @@ impl ChainWalk {
         Ok(())
     }
 
-    /// Compares the end of the walk with what the chain says its end is.
+    /// Compares the end of the walk with the recorded end of the chain.
     ///
     /// # Errors
     /// The record that is missing or was put in the place of another one.
@@ -186,14 +186,14 @@ pub struct PostActionRecord {
     pub request: String,
 }
 
-/// Which records to list.
+/// Selection of records to list.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditQuery {
     /// Only records with greater numbers.
     #[serde(default)]
     pub after: Option<i64>,
-    /// Most records of one answer, 1 to 1000; 100 unless given.
+    /// Maximum number of records in one response, 1 to 1000 [default: 100].
     #[serde(default)]
     pub limit: Option<i64>,
     /// Only records of this caller, `org/id`.
@@ -202,10 +202,10 @@ pub struct AuditQuery {
     /// Only records of resources whose path begins with this text.
     #[serde(default)]
     pub resource: Option<String>,
-    /// Only records from this instant on, RFC 3339.
+    /// Only records from this time on, RFC 3339.
     #[serde(default)]
     pub since: Option<String>,
-    /// Only records before this instant, RFC 3339.
+    /// Only records before this time, RFC 3339.
     #[serde(default)]
     pub until: Option<String>,
     /// Descending by number instead of ascending.
@@ -214,7 +214,7 @@ pub struct AuditQuery {
     /// With `newestFirst`: only records with smaller numbers.
     #[serde(default)]
     pub before: Option<i64>,
-    /// With `newestFirst`: leaves out what nodes report of themselves, such as their status.
+    /// With `newestFirst`: leaves out reports of nodes about themselves, such as their status.
     #[serde(default)]
     pub without_reports: Option<bool>,
 }
@@ -234,10 +234,10 @@ pub struct AuditResponse {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditVerifyQuery {
-    /// Begin behind this record, whose own hash is believed; the beginning of the chain unless given.
+    /// Begin after this record, whose own hash is trusted [default: the beginning of the chain].
     #[serde(default)]
     pub after: Option<i64>,
-    /// Most records to check, 1 to 100000; 100000 unless given.
+    /// Maximum number of records to check, 1 to 100000 [default: 100000].
     #[serde(default)]
     pub limit: Option<i64>,
 }
@@ -246,18 +246,19 @@ pub struct AuditVerifyQuery {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditVerifyResponse {
-    /// No record that was checked is wrong.
+    /// True if every checked record is valid.
     pub intact: bool,
-    /// How many records were checked and are right.
+    /// Number of valid records that were checked.
     pub checked: i64,
-    /// Where the check began.
+    /// Position at which the check began.
     pub begin: ChainPlace,
-    /// The last record that is right: note it elsewhere, and later checks also find out whether the end was cut off or made anew.
+    /// The last valid record: store it elsewhere, so that later checks also detect whether the end was cut
+    /// off or rewritten.
     pub end: ChainPlace,
     /// `after` of the next check, when the limit ended this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<i64>,
-    /// The first record that is wrong.
+    /// The first invalid record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<BrokenRecord>,
 }

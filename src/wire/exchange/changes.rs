@@ -16,13 +16,13 @@ pub struct ChangesRequest {
     /// Only used without a number: instant to start from.
     #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub last_updated: Option<String>,
-    /// Most changes wanted; 0 or absent: none.
+    /// Maximum number of changes; 0 or absent: none.
     #[serde(default, deserialize_with = "lenient::int")]
     pub max_records: i64,
     /// Organizations a multi-tenant agbot wants; `*` is all.
     #[serde(default, deserialize_with = "org_list", skip_serializing_if = "Option::is_none")]
     pub org_list: Option<Vec<String>>,
-    /// Whether records are wanted that the reference does not have.
+    /// True to receive records that the reference does not have.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub extensions: bool,
 }
@@ -41,7 +41,7 @@ response! {
         changes: Vec<ChangedResource>,
         /// The next poll asks for this number plus one.
         most_recent_change_id: i64,
-        /// There may be more right away.
+        /// True if more changes may be available now.
         hit_max_records: bool,
         /// Version of the API.
         exchange_version: String,
@@ -57,7 +57,7 @@ response! {
         resource: String,
         /// Bare id.
         id: String,
-        /// What happened last.
+        /// The latest operation.
         operation: String,
         /// Each change, ascending.
         resource_changes: Vec<NumberedAt>,
@@ -82,7 +82,7 @@ response! {
     }
 }
 
-/// Which changes to remove.
+/// Selection of changes to remove.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CleanupRequest {

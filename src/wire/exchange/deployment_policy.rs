@@ -11,7 +11,7 @@ use super::shared::{OneProperty, OneSecretBinding, int_map, text_map};
 use super::user_input::UserInputService;
 use super::{lenient, query, response};
 
-/// How a deployment policy is removed.
+/// Options of the removal of a deployment policy.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct RemovalQuery {
@@ -30,13 +30,13 @@ pub struct PostDeploymentPolicy {
     /// Description; the label if absent.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
-    /// What is deployed.
+    /// The deployed service.
     #[serde(deserialize_with = "lenient::object")]
     pub service: DeployedService,
     /// Values for variables of services.
     #[serde(default, deserialize_with = "lenient::optional_objects")]
     pub user_input: Option<Vec<UserInputService>>,
-    /// Where secrets come from.
+    /// Sources of secrets.
     #[serde(default, deserialize_with = "lenient::optional_objects")]
     pub secret_binding: Option<Vec<OneSecretBinding>>,
     /// Properties.
@@ -45,7 +45,7 @@ pub struct PostDeploymentPolicy {
     /// Constraint expressions.
     #[serde(default, deserialize_with = "lenient::optional_texts")]
     pub constraints: Option<Vec<String>>,
-    /// Where the service runs and how it is updated; without it as the hub does.
+    /// Placement and update of the service; the settings of the hub by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Orchestration>)]
     pub orchestration: Option<Value>,
@@ -67,20 +67,21 @@ pub struct PatchDeploymentPolicy {
     /// Properties.
     #[serde(deserialize_with = "lenient::optional_objects")]
     pub properties: Option<Vec<OneProperty>>,
-    /// Where secrets come from.
+    /// Sources of secrets.
     #[serde(deserialize_with = "lenient::optional_objects")]
     pub secret_binding: Option<Vec<OneSecretBinding>>,
-    /// What is deployed.
+    /// The deployed service.
     #[serde(deserialize_with = "lenient::optional_object")]
     pub service: Option<DeployedService>,
     /// Values for variables of services.
     #[serde(deserialize_with = "lenient::optional_objects")]
     pub user_input: Option<Vec<UserInputService>>,
-    /// Where the service runs and how it is updated; `null` takes it away.
+    /// Placement and update of the service; `null` removes it.
     #[serde(deserialize_with = "lenient::given", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Orchestration>)]
     pub orchestration: Option<Option<Value>>,
-    /// The `lastUpdated` of the policy on which the change is based: one that was written since is left as it is.
+    /// The `lastUpdated` of the policy on which the change is based: the change is rejected if the policy was
+    /// written since.
     #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub last_updated: Option<String>,
 }
@@ -121,7 +122,7 @@ pub struct DeployedServiceVersion {
     #[serde(default, deserialize_with = "int_map")]
     #[schema(value_type = Option<BTreeMap<String, i32>>)]
     pub priority: Option<Map<String, Value>>,
-    /// When to move to a newer version.
+    /// Rule for upgrades to a newer version.
     #[serde(default, deserialize_with = "text_map")]
     #[schema(value_type = Option<BTreeMap<String, Option<String>>>)]
     pub upgrade_policy: Option<Map<String, Value>>,
@@ -157,7 +158,7 @@ response! {
         label: String,
         /// When it was changed last.
         last_updated: String,
-        /// Where the service runs and how it is updated; only when the policy says so.
+        /// Placement and update of the service; only when the policy contains it.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<Orchestration>)]
         orchestration: Option<Value>,
@@ -166,10 +167,10 @@ response! {
         /// Properties.
         #[schema(value_type = Vec<OneProperty>)]
         properties: Value,
-        /// Where secrets come from.
+        /// Sources of secrets.
         #[schema(value_type = Vec<OneSecretBinding>)]
         secret_binding: Value,
-        /// What is deployed.
+        /// The deployed service.
         #[schema(value_type = DeployedService)]
         service: Value,
         /// Values for variables of services.
@@ -179,10 +180,10 @@ response! {
 }
 
 impl DeploymentPolicyResponse {
-    /// Returns what is deployed.
+    /// Returns the deployed service.
     ///
     /// # Errors
-    /// When what the exchange returned has another shape.
+    /// When the response of the exchange has another shape.
     pub fn service(&self) -> Result<DeployedService, serde_json::Error> {
         response::part_of(self.service.clone())
     }

@@ -1,4 +1,4 @@
-//! Headers by which an agbot tells the exchange for whose client it asks.
+//! Headers in which an agbot names the client on whose behalf it calls the exchange.
 //!
 //! The exchange believes them inside the same process, and from an approved agbot that proves itself by its own credentials.
 

@@ -14,20 +14,20 @@ use super::node_orchestration::Availability;
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PutHaGroup {
-    /// What it is for.
+    /// Description of the group.
     #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Ids of all nodes that shall be in it; none leaves the members as they are.
     #[serde(deserialize_with = "lenient::optional_texts", skip_serializing_if = "Option::is_none")]
     pub members: Option<Vec<String>>,
-    /// How many members may be disrupted at once, and how failed members are recovered; none leaves it as it is, `null` takes it
-    /// away, `{}` holds the defaults.
+    /// Number of members that may be disrupted at once, and recovery of failed members; none keeps the current value, `null`
+    /// removes it, `{}` sets the defaults.
     #[serde(deserialize_with = "lenient::given", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub orchestration: Option<Option<HaGroupOrchestration>>,
 }
 
-/// A group as one document, for creating or replacing it. What only the exchange sets may be given and is ignored, so that a
+/// A group as one document, for creating or replacing it. Members that only the exchange sets are accepted and ignored, so that a
 /// document that was read can be sent back.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -35,14 +35,14 @@ pub struct HaGroupDocument {
     /// Name of the group.
     #[serde(deserialize_with = "lenient::text")]
     pub name: String,
-    /// What it is for; none leaves it as it is.
+    /// Description of the group; none leaves it as it is.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
     /// Ids of all nodes that shall be in it.
     #[serde(deserialize_with = "members")]
     pub members: Vec<String>,
-    /// How many members may be disrupted at once, and how failed members are recovered; none leaves it as it is, `null` takes it
-    /// away, `{}` holds the defaults.
+    /// Number of members that may be disrupted at once, and recovery of failed members; none keeps the current value, `null`
+    /// removes it, `{}` sets the defaults.
     #[serde(default, deserialize_with = "lenient::given")]
     #[schema(value_type = Option<Object>)]
     pub orchestration: Option<Option<HaGroupOrchestration>>,
@@ -67,19 +67,19 @@ response! {
     pub struct HaGroupResponse {
         /// Its name.
         name: String,
-        /// What it is for; empty when the caller may not read it.
+        /// Description of the group; empty when the caller may not read it.
         description: String,
         /// Ids of its members that the caller may see, sorted.
         members: Vec<String>,
-        /// An administrator made it.
+        /// True if an administrator created the group.
         admin: bool,
-        /// How many members may be disrupted at once, and how failed members are recovered; left out when it was never set.
+        /// Number of members that may be disrupted at once, and recovery of failed members; left out when it was never set.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<Object>)]
         orchestration: Option<HaGroupOrchestration>,
         /// Last change.
         last_updated: String,
-        /// The same as `lastUpdated`, in documents.
+        /// Same as `lastUpdated`, in documents.
         #[serde(skip_serializing_if = "Option::is_none")]
         updated: Option<String>,
     }
@@ -94,11 +94,11 @@ response! {
     }
 }
 
-/// Where a management policy stands on a member of an HA group.
+/// Status of a management policy on a member of an HA group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HaGroupMemberStatus {
-    /// What its operator lets the node do.
+    /// Availability that the operator of the node set.
     #[serde(default)]
     pub availability: Availability,
     /// Status that the node reported last; absent when it has not reported one for the policy.
@@ -107,7 +107,7 @@ pub struct HaGroupMemberStatus {
 }
 
 response! {
-    /// Where a management policy stands on the members of an HA group.
+    /// Statuses of a management policy on the members of an HA group.
     #[derive(PartialEq, Eq)]
     pub struct HaGroupStatusResponse {
         /// The members, by `organization/node`.
@@ -115,7 +115,7 @@ response! {
     }
 }
 
-/// How groups are shown.
+/// Format of groups in a response.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct HaGroupForm {

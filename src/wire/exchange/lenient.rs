@@ -82,9 +82,9 @@ pub fn optional_long<'de, D: Deserializer<'de>>(input: D) -> Result<Option<i64>,
             .as_i64()
             .or_else(|| number.as_f64().filter(|float| float.abs() < 9e15).map(|float| float.trunc() as i64))
             .map(Some)
-            .ok_or_else(|| wrong(&value, "a whole number")),
-        Value::String(digits) => digits.trim().parse().map(Some).map_err(|_| wrong(&value, "a whole number")),
-        _ => Err(wrong(&value, "a whole number")),
+            .ok_or_else(|| wrong(&value, "an integer")),
+        Value::String(digits) => digits.trim().parse().map(Some).map_err(|_| wrong(&value, "an integer")),
+        _ => Err(wrong(&value, "an integer")),
     }
 }
 
@@ -162,7 +162,7 @@ pub fn optional_text_map<'de, D: Deserializer<'de>>(
         .map(Some)
 }
 
-/// An object or nothing. A list, whose elements would be taken for the members in their order, is refused.
+/// An object or nothing. A list, whose elements would be read as the members in order, is refused.
 pub fn optional_object<'de, D: Deserializer<'de>, T: serde::de::DeserializeOwned>(
     input: D,
 ) -> Result<Option<T>, D::Error> {

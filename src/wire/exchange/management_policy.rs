@@ -22,13 +22,13 @@ pub struct PostManagementPolicy {
     /// Properties.
     #[serde(default, deserialize_with = "lenient::optional_objects")]
     pub properties: Option<Vec<OneProperty>>,
-    /// Constraint expressions that choose nodes; not together with `patterns`.
+    /// Constraint expressions that select nodes; not together with `patterns`.
     #[serde(default, deserialize_with = "lenient::optional_texts")]
     pub constraints: Option<Vec<String>>,
-    /// Patterns whose nodes are meant; not together with `constraints`.
+    /// Patterns whose nodes are selected; not together with `constraints`.
     #[serde(default, deserialize_with = "lenient::optional_texts")]
     pub patterns: Option<Vec<String>>,
-    /// Whether nodes act on it.
+    /// True if nodes execute the policy.
     #[serde(default, deserialize_with = "lenient::flag")]
     pub enabled: bool,
     /// When it starts: an instant, or `now`.
@@ -37,22 +37,22 @@ pub struct PostManagementPolicy {
     /// Seconds after the start over which nodes spread; a negative number counts as 0.
     #[serde(default, deserialize_with = "lenient::long")]
     pub start_window: i64,
-    /// What agents upgrade to.
+    /// Upgrade of the agents.
     #[serde(default, deserialize_with = "lenient::optional_object")]
     pub agent_upgrade_policy: Option<AgentUpgradePolicy>,
 }
 
-/// What agents upgrade to.
+/// Upgrade of agents to the versions of a manifest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentUpgradePolicy {
-    /// May go to an older version.
+    /// True if an older version may be installed.
     #[serde(deserialize_with = "lenient::flag")]
     pub allow_downgrade: bool,
     /// Name of the manifest.
     #[serde(deserialize_with = "lenient::text_or_empty")]
     pub manifest: String,
-    /// Whether a node of an HA group is drained before its agent is upgraded; left out when it is not.
+    /// True if a node of an HA group is drained before its agent is upgraded; left out when false.
     #[serde(deserialize_with = "lenient::flag", skip_serializing_if = "std::ops::Not::not")]
     pub drain: bool,
 }
@@ -60,7 +60,7 @@ pub struct AgentUpgradePolicy {
 response! {
     /// A management policy.
     pub struct ManagementPolicyResponse {
-        /// What agents upgrade to.
+        /// Upgrade of the agents.
         #[schema(value_type = AgentUpgradePolicy)]
         agent_upgrade_policy: Value,
         /// Constraint expressions.
@@ -70,7 +70,7 @@ response! {
         created: String,
         /// Description.
         description: String,
-        /// Whether nodes act on it.
+        /// True if nodes execute the policy.
         enabled: bool,
         /// Display name.
         label: String,
@@ -78,7 +78,7 @@ response! {
         last_updated: String,
         /// Account that owns it.
         owner: String,
-        /// Patterns whose nodes are meant.
+        /// Patterns whose nodes are selected.
         #[schema(value_type = Vec<String>)]
         patterns: Value,
         /// Properties.
@@ -92,10 +92,10 @@ response! {
 }
 
 impl ManagementPolicyResponse {
-    /// Returns what agents upgrade to; `None` when the policy does not say so.
+    /// Returns the agent upgrade of the policy; `None` when it has none.
     ///
     /// # Errors
-    /// When what the exchange returned has another shape.
+    /// When the response of the exchange has another shape.
     pub fn agent_upgrade_policy(&self) -> Result<Option<AgentUpgradePolicy>, serde_json::Error> {
         let stored = &self.agent_upgrade_policy;
         if stored.is_null() { Ok(None) } else { response::part_of(stored.clone()).map(Some) }

@@ -1,6 +1,6 @@
 //! Order of the members of free-form JSON objects.
 //!
-//! Answers that carry JSON as text are compared as text, so the order in which the reference writes a map is part of the contract:
+//! Responses that carry JSON as text are compared as text, so the order in which the reference writes a map is part of the contract:
 //! up to four members as given, more than four in the order of a hash trie over the names. Source: exchange-api 4.0, 9.
 
 use serde_json::{Map, Value};

@@ -73,14 +73,15 @@ response! {
     }
 }
 
-/// Which messages are wanted.
+/// Selection of messages.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct MessagesQuery {
-    /// Most messages wanted; all when absent or not positive.
+    /// Maximum number of messages; all when absent or not positive.
     #[serde(deserialize_with = "query::optional_int")]
     pub maxmsgs: Option<i32>,
-    /// Most bytes of messages and keys wanted, but at least one message; any number when absent or not positive.
+    /// Maximum number of bytes of messages and keys, but at least one message; unlimited when absent or not
+    /// positive.
     #[serde(deserialize_with = "query::optional_int")]
     pub maxbytes: Option<i32>,
     /// Only messages with a greater number.

@@ -34,7 +34,7 @@ pub struct PutNode {
     /// Values for variables of services.
     #[serde(default, deserialize_with = "lenient::objects")]
     pub user_input: Vec<UserInputService>,
-    /// Where the node can be reached, for information.
+    /// Address of the node, for information.
     #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub msg_end_point: Option<String>,
     /// Versions of the agent's parts.
@@ -57,7 +57,7 @@ pub struct PutNode {
     /// Namespace of a cluster agent.
     #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub cluster_namespace: Option<String>,
-    /// The cluster agent keeps to its namespace.
+    /// True if the cluster agent is confined to its namespace.
     #[serde(
         default,
         deserialize_with = "lenient::optional_json_flag",
@@ -88,7 +88,7 @@ pub struct PatchNode {
     /// Values for variables of services.
     #[serde(deserialize_with = "lenient::optional_objects", skip_serializing_if = "Option::is_none")]
     pub user_input: Option<Vec<UserInputService>>,
-    /// Where the node can be reached, for information.
+    /// Address of the node, for information.
     #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub msg_end_point: Option<String>,
     /// Versions of the agent's parts.
@@ -107,10 +107,10 @@ pub struct PatchNode {
     /// Namespace of a cluster agent.
     #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub cluster_namespace: Option<String>,
-    /// The cluster agent keeps to its namespace.
+    /// True if the cluster agent is confined to its namespace.
     #[serde(deserialize_with = "lenient::optional_json_flag", skip_serializing_if = "Option::is_none")]
     pub is_namespace_scoped: Option<bool>,
-    /// What the agent says of itself: `running` or `stopped`.
+    /// State of the agent as it reports it: `running` or `stopped`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_state: Option<AgentState>,
 }
@@ -199,7 +199,7 @@ response! {
         /// Values for variables of services.
         #[schema(value_type = Vec<UserInputService>)]
         user_input: Box<RawValue>,
-        /// Where the node can be reached, for information.
+        /// Address of the node, for information.
         msg_end_point: String,
         /// Versions of the agent's parts.
         #[schema(value_type = Object)]
@@ -220,18 +220,18 @@ response! {
         last_updated: String,
         /// Namespace of a cluster agent.
         cluster_namespace: String,
-        /// The cluster agent keeps to its namespace.
+        /// True if the cluster agent is confined to its namespace.
         is_namespace_scoped: bool,
-        /// What its operator asks of the engine; only when that is not what holds without it.
+        /// Operator's settings for orchestration; left out when they are the defaults.
         #[serde(skip_serializing_if = "Option::is_none")]
         orchestration: Option<NodeOrchestration>,
-        /// Who changed that last; only for agbots, which name them in events.
+        /// User who changed these settings last; only for agbots, which name the user in events.
         #[serde(skip_serializing_if = "Option::is_none")]
         orchestration_updated_by: Option<String>,
-        /// What its agent said of itself; only when it has stopped.
+        /// State of the agent as it reported it; only when it has stopped.
         #[serde(skip_serializing_if = "Option::is_none")]
         agent_state: Option<AgentState>,
-        /// What its agent is doing and its compatibility version; only of agents that report one of them.
+        /// Activity and compatibility version of the agent; only for agents that report one of them.
         #[serde(skip_serializing_if = "Option::is_none")]
         orchestration_status: Option<NodeOrchestrationStatus>,
     }
@@ -241,7 +241,7 @@ impl NodeResponse {
     /// Returns the services that the node offers to run.
     ///
     /// # Errors
-    /// When what the exchange returned has another shape.
+    /// When the response of the exchange has another shape.
     pub fn registered_services(&self) -> Result<Vec<RegisteredService>, serde_json::Error> {
         response::part(&self.registered_services)
     }
@@ -271,7 +271,7 @@ impl NodeResponse {
     }
 }
 
-/// What an agent says of itself.
+/// State of an agent as it reports it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentState {
@@ -315,14 +315,14 @@ response! {
     }
 }
 
-/// How a node is removed.
+/// Options of the removal of a node.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct NodeRemovalQuery {
-    /// What the node ran counts as stopped, although its agent may be alive.
+    /// True to count the instances of the node as stopped although its agent may be alive.
     #[serde(deserialize_with = "query::optional_flag")]
     pub force: Option<bool>,
-    /// Of an agent that removes its own node: `false` when something that it runs could not be stopped. Then what may run only once starts
+    /// For an agent that removes its own node: `false` when a service could not be stopped. Instances that may run only once then start
     /// elsewhere when the agent, or an administrator, has confirmed the end; left out, everything has stopped.
     #[serde(deserialize_with = "query::optional_flag")]
     pub stopped: Option<bool>,
@@ -361,13 +361,13 @@ pub struct NodesQuery {
     pub owner: Option<String>,
     /// `device` or `cluster`.
     pub nodetype: Option<String>,
-    /// Only nodes that keep to their namespace, or only others.
+    /// Only nodes confined to their namespace, or only others.
     #[serde(rename = "isNamespaceScoped", deserialize_with = "query::optional_flag")]
     #[param(rename = "isNamespaceScoped")]
     pub is_namespace_scoped: Option<bool>,
 }
 
-/// Which attribute of a resource is wanted.
+/// Attribute of a resource to return.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct AttributeQuery {
@@ -375,7 +375,7 @@ pub struct AttributeQuery {
     pub attribute: Option<String>,
 }
 
-/// Whether a write counts as a heartbeat.
+/// Query of a write that may count as a heartbeat.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct HeartbeatQuery {

@@ -25,16 +25,16 @@ const SPEC: Members = Members {
     unsupported: &[],
 };
 
-/// Whether services are placed on a node, and whether those that run there stay.
+/// Availability of a node for placement, and treatment of the instances that run there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase", from = "Value")]
 pub enum Availability {
     /// Services are placed on it.
     #[default]
     Active,
-    /// What runs stays; nothing new is placed on it and nothing is updated.
+    /// Running instances stay; nothing new is placed on the node and nothing is updated.
     Pause,
-    /// Nothing new is placed on it, and what runs is stopped as soon as its HA group can spare it.
+    /// Nothing new is placed on it, and each instance is stopped as soon as its HA group allows it.
     Drain,
 }
 
@@ -52,7 +52,7 @@ impl Availability {
         }
     }
 
-    /// What a word means; a word of another version is `active`, which is what holds without any.
+    /// Returns the availability for a word; a word of another version counts as `active`, the default.
     #[must_use]
     pub fn of_word(word: &str) -> Self {
         Self::ALL.into_iter().find(|one| one.word() == word).unwrap_or_default()
@@ -65,47 +65,48 @@ impl From<Value> for Availability {
     }
 }
 
-/// What the operator of a node asks of the engine; what is left out, or cannot be read, is as if nobody had asked.
+/// Settings of a node's operator for orchestration; members that are left out or unreadable have their
+/// defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct NodeOrchestration {
-    /// Whether services are placed on the node.
+    /// Availability of the node for placement.
     #[schema(required = true)]
     pub availability: Availability,
-    /// True when the last instance of an HA group is taken off the drained node as well; left out when it is not.
+    /// True if a drain also removes the last instance of an HA group from the node; left out when false.
     #[serde(deserialize_with = "true_or_else", skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
-    /// True when nothing starts, stops or moves there by itself; left out when it is not frozen.
+    /// True if the node is frozen: the engine starts, stops and moves nothing there; left out when false.
     #[serde(deserialize_with = "true_or_else", skip_serializing_if = "std::ops::Not::not")]
     pub frozen: bool,
-    /// True when the node is drained for an upgrade, after which its instances return; left out when it is not.
+    /// True if the node is drained for an upgrade, after which its instances return; left out when false.
     #[serde(deserialize_with = "true_or_else", skip_serializing_if = "std::ops::Not::not")]
     pub upgrade: bool,
-    /// What instances may use of the node, by name; what is not named is unlimited, but for `memoryMb` and `cpuMilli`, which the
-    /// properties of the node say.
+    /// Capacities of the node for instances, by name. A capacity without an entry is unlimited, except for
+    /// `memoryMb` and `cpuMilli`, which then come from the properties of the node.
     #[serde(deserialize_with = "amounts_or_none", skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(required = false)]
     pub capacities: BTreeMap<String, f64>,
-    /// What fails together with the node, with the domains around it: `fd:/dc/rack`.
+    /// Fault domain of the node, with the enclosing domains, such as `fd:/dc/rack`.
     #[serde(rename = "faultDomain", skip_serializing_if = "Option::is_none")]
     pub fault_domain: Option<String>,
-    /// What is upgraded together with the node.
+    /// Upgrade domain of the node.
     #[serde(rename = "upgradeDomain", skip_serializing_if = "Option::is_none")]
     pub upgrade_domain: Option<String>,
 }
 
-/// What cannot be read, because another version wrote it, is left out.
+/// Reads amounts; unreadable ones, written by another version, are left out.
 fn amounts_or_none<'de, D: Deserializer<'de>>(value: D) -> Result<Amounts, D::Error> {
     Ok(readable_amounts(&Value::deserialize(value)?))
 }
 
-/// What cannot be read, because another version wrote it, is false.
+/// Reads a truth value; an unreadable one, written by another version, is false.
 fn true_or_else<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
     Ok(Value::deserialize(value)? == Value::Bool(true))
 }
 
 impl NodeOrchestration {
-    /// The object as it is shown with its node: none when it says what holds without it.
+    /// The object as it is shown with its node: none when it contains only defaults.
     #[must_use]
     pub fn unless_default(self) -> Option<Self> {
         (self != Self::default()).then_some(self)
@@ -116,68 +117,70 @@ impl NodeOrchestration {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct NodeOrchestrationResponse {
-    /// What its operator asks for.
+    /// Operator's settings.
     #[schema(required = true)]
     pub spec: NodeOrchestration,
-    /// What it reports about itself.
+    /// The node's report about itself.
     #[schema(required = true)]
     pub status: NodeReportResponse,
 }
 
-/// Replaces what the operator of a node asks of the engine.
+/// Replaces the orchestration settings of a node's operator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(try_from = "Value", deny_unknown_fields)]
 pub struct PutNodeOrchestration {
-    /// Whether services are placed on the node.
+    /// Availability of the node for placement.
     pub availability: Availability,
-    /// Whether the drain waits neither for the minimum available of HA groups nor for a node that could take an instance; only with `drain`.
+    /// True if the drain waits neither for the minimum available of HA groups nor for a node that could take
+    /// an instance; only with `drain`.
     #[schema(required = false)]
     pub force: bool,
-    /// Whether the node is frozen.
+    /// True if the node is frozen.
     #[schema(required = false)]
     pub frozen: bool,
-    /// Whether the node is drained for an upgrade; only with `drain`.
+    /// True if the node is drained for an upgrade; only with `drain`.
     #[schema(required = false)]
     pub upgrade: bool,
-    /// What instances may use of the node, by name.
+    /// Capacities of the node for instances, by name.
     #[schema(required = false)]
     pub capacities: BTreeMap<String, f64>,
-    /// What fails together with the node, with the domains around it: `fd:/dc/rack`; none when it is left out.
+    /// Fault domain of the node, with the enclosing domains, such as `fd:/dc/rack`; none when it is left out.
     #[serde(rename = "faultDomain", skip_serializing_if = "Option::is_none")]
     pub fault_domain: Option<String>,
-    /// What is upgraded together with the node; none when it is left out.
+    /// Upgrade domain of the node; none when it is left out.
     #[serde(rename = "upgradeDomain", skip_serializing_if = "Option::is_none")]
     pub upgrade_domain: Option<String>,
 }
 
-/// Changes what the operator of a node asks of the engine.
+/// Changes the orchestration settings of a node's operator.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(try_from = "Value", deny_unknown_fields)]
 pub struct PatchNodeOrchestration {
-    /// Whether services are placed on the node.
+    /// Availability of the node for placement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub availability: Option<Availability>,
-    /// Whether the drain waits neither for the minimum available of HA groups nor for a node that could take an instance; given with
-    /// `drain`.
+    /// True if the drain waits neither for the minimum available of HA groups nor for a node that could take
+    /// an instance; given with `drain`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub force: Option<bool>,
-    /// Whether the node is frozen.
+    /// True if the node is frozen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frozen: Option<bool>,
-    /// Whether the node is drained for an upgrade; given with `drain`.
+    /// True if the node is drained for an upgrade; given with `drain`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upgrade: Option<bool>,
-    /// What instances may use of the node, by name; all amounts are replaced.
+    /// Capacities of the node for instances, by name; they replace all earlier ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacities: Option<BTreeMap<String, f64>>,
-    /// What fails together with the node, with the domains around it: `fd:/dc/rack`; null, or an empty text here, removes it.
+    /// Fault domain of the node, with the enclosing domains, such as `fd:/dc/rack`; null, or an empty text
+    /// here, removes it.
     #[serde(
         rename = "faultDomain",
         skip_serializing_if = "Option::is_none",
         serialize_with = "text_or_null"
     )]
     pub fault_domain: Option<String>,
-    /// What is upgraded together with the node; null, or an empty text here, removes it.
+    /// Upgrade domain of the node; null, or an empty text here, removes it.
     #[serde(
         rename = "upgradeDomain",
         skip_serializing_if = "Option::is_none",
@@ -254,7 +257,7 @@ impl TryFrom<Value> for PutNodeOrchestration {
     }
 }
 
-/// Takes what a drain alone may have.
+/// Reads a flag that only a drain may have.
 fn take_of_drain(
     spec: &mut Object,
     name: &str,
@@ -267,14 +270,15 @@ fn take_of_drain(
     Ok(is_set)
 }
 
-/// How a node is drained.
+/// Options of a drain.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 pub struct DrainQuery {
-    /// Whether it waits neither for the minimum available of HA groups nor for a node that could take an instance.
+    /// True if the drain waits neither for the minimum available of HA groups nor for a node that could take
+    /// an instance.
     #[serde(deserialize_with = "query::optional_flag")]
     pub force: Option<bool>,
-    /// Whether it is drained for an upgrade: its instances return when it is active again.
+    /// True if the node is drained for an upgrade: its instances return when it is active again.
     #[serde(deserialize_with = "query::optional_flag")]
     pub upgrade: Option<bool>,
 }

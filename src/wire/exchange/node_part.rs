@@ -1,4 +1,6 @@
-//! What belongs to a node, on the wire: policy, status, errors, agreements, management status. Source: exchange-api 4.4.1.
+//! Parts of a node on the wire: policy, status, errors, agreements, management status.
+//!
+//! Source: exchange-api 4.4.1.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +12,7 @@ use utoipa::ToSchema;
 use super::shared::{OneProperty, free_map, free_value};
 use super::{lenient, response};
 
-/// Changes the configuration state of registered services; empty texts stand for any.
+/// Changes the configuration state of registered services; empty texts match any.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PostConfigState {
@@ -115,7 +117,7 @@ pub struct RunningService {
     /// Its containers.
     #[serde(default, deserialize_with = "lenient::optional_objects")]
     pub container_status: Option<Vec<ContainerStatus>>,
-    /// What its operator reports: any JSON.
+    /// Status reported by the operator of the service: any JSON.
     #[serde(default, deserialize_with = "free_value")]
     #[schema(value_type = Option<Value>)]
     pub operator_status: Value,
@@ -134,15 +136,15 @@ pub struct ContainerStatus {
     /// Image.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub image: Option<String>,
-    /// When it was made, in seconds since 1970.
+    /// Time of its creation, in seconds since 1970.
     #[serde(default, deserialize_with = "lenient::int")]
     pub created: i64,
-    /// State in the words of the engine.
+    /// State as the engine names it.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub state: Option<String>,
 }
 
-/// How often and why a container or process of a service ended.
+/// Number and causes of the exits of a container or process of a service.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceFailure {
@@ -173,7 +175,7 @@ pub struct ServiceFailure {
 }
 
 impl ServiceFailure {
-    /// Returns the failure in words: `exit code 1, 3 exits; last output: …`.
+    /// Returns the failure as human-readable text: `exit code 1, 3 exits; last output: …`.
     #[must_use]
     pub fn text(&self) -> String {
         let mut parts = Vec::new();
@@ -241,7 +243,7 @@ impl NodeStatusResponse {
     /// Returns the running services.
     ///
     /// # Errors
-    /// When what the exchange returned has another shape.
+    /// When the response of the exchange has another shape.
     pub fn services(&self) -> Result<Vec<RunningService>, serde_json::Error> {
         response::part(&self.services)
     }
@@ -283,7 +285,7 @@ impl NodeErrorsResponse {
     /// Returns the errors.
     ///
     /// # Errors
-    /// When what the exchange returned has another shape.
+    /// When the response of the exchange has another shape.
     pub fn errors(&self) -> Result<Vec<Value>, serde_json::Error> {
         response::part(&self.errors)
     }
@@ -330,7 +332,7 @@ pub struct PutNodeAgreement {
     /// The workload.
     #[serde(default, deserialize_with = "lenient::optional_object", skip_serializing_if = "Option::is_none")]
     pub agreement_service: Option<AgreementWorkload>,
-    /// State in the agent's words; empty is not active.
+    /// State as the agent names it; empty is not active.
     #[serde(deserialize_with = "lenient::text")]
     pub state: String,
 }
@@ -365,12 +367,12 @@ response! {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PutManagementStatus {
-    /// Where the upgrade of the agent stands.
+    /// Status of the agent upgrade.
     #[serde(deserialize_with = "lenient::object")]
     pub agent_upgrade_policy_status: PutUpgradeStatus,
 }
 
-/// Where the upgrade of an agent stands.
+/// Status of an agent upgrade.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PutUpgradeStatus {
@@ -386,10 +388,10 @@ pub struct PutUpgradeStatus {
     /// Versions after it.
     #[serde(default, deserialize_with = "lenient::optional_object", skip_serializing_if = "Option::is_none")]
     pub upgraded_versions: Option<UpgradedVersions>,
-    /// State in the agent's words.
+    /// State as the agent names it.
     #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// Why it failed.
+    /// Reason of the failure.
     #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
 }
@@ -410,7 +412,7 @@ pub struct UpgradedVersions {
 }
 
 response! {
-    /// Where the upgrade of an agent stands.
+    /// Status of an agent upgrade.
     pub struct UpgradeStatus {
         /// When it shall start.
         scheduled_time: String,
@@ -420,9 +422,9 @@ response! {
         end_time: String,
         /// Versions after it.
         upgraded_versions: part UpgradedVersions,
-        /// State in the agent's words.
+        /// State as the agent names it.
         status: String,
-        /// Why it failed.
+        /// Reason of the failure.
         error_message: String,
         /// Last change.
         last_updated: String,
@@ -432,17 +434,17 @@ response! {
 response! {
     /// The status of one management policy on a node.
     pub struct ManagementStatus {
-        /// Where the upgrade of the agent stands.
+        /// Status of the agent upgrade.
         #[schema(value_type = UpgradeStatus)]
         agent_upgrade_policy_status: Box<RawValue>,
     }
 }
 
 impl ManagementStatus {
-    /// Returns where the upgrade of the agent stands.
+    /// Returns the status of the upgrade of the agent.
     ///
     /// # Errors
-    /// When what the exchange returned has another shape.
+    /// When the response of the exchange has another shape.
     pub fn agent_upgrade_policy_status(&self) -> Result<UpgradeStatus, serde_json::Error> {
         response::part(&self.agent_upgrade_policy_status)
     }

@@ -1,4 +1,5 @@
-//! What a node reports about itself for placement and maintenance: its monitor state, its statistics, and its container engine.
+//! Reports of a node about itself for placement and maintenance: its monitor state, its statistics, and its
+//! container engine.
 //!
 //! Source: orchestration 1.7, A10.
 
@@ -30,7 +31,7 @@ const STATISTICS: Members = Members {
     unsupported: &[],
 };
 const ENGINE: Members = Members { known: &["state", "status", "at"], unsupported: &[] };
-/// Greatest load average and size that are taken for a measurement.
+/// Greatest load average and size that are accepted as a measurement.
 const GREATEST_LOAD: f64 = 1_000_000.0;
 const GREATEST_SIZE: u64 = 1 << 40;
 /// Longest IP address, in bytes.
@@ -41,14 +42,14 @@ const LONGEST_INTERFACE: usize = 64;
 /// Greatest compatibility version: every JSON reader holds it exactly.
 const GREATEST_VERSION: u64 = (1 << 53) - 1;
 
-/// What the agent of a node is doing.
+/// Activity of a node's agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase", from = "Value")]
 pub enum NodeMonitorState {
     /// Nothing that others have to wait for.
     #[default]
     Idle,
-    /// It has started, and has not yet reported what runs.
+    /// It has started, and has not yet reported its services.
     Init,
     /// It was stopped on purpose, and is expected back soon.
     Maintenance,
@@ -74,7 +75,7 @@ impl NodeMonitorState {
         }
     }
 
-    /// What a word means; a word of another version is `idle`, which is what holds without any.
+    /// Returns the activity for a word; a word of another version counts as `idle`, the default.
     #[must_use]
     pub fn of_word(word: &str) -> Self {
         Self::ALL.into_iter().find(|one| one.word() == word).unwrap_or_default()
@@ -135,7 +136,7 @@ pub struct NodeAddress {
     pub address: String,
 }
 
-/// Whether the container engine of a node responds.
+/// State of a node's container engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineState {
@@ -145,7 +146,7 @@ pub enum EngineState {
     Down,
 }
 
-/// Whether the container engine of a node is meant to be used.
+/// Intended use of a node's container engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineStatus {
@@ -159,23 +160,23 @@ pub enum EngineStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeEngine {
-    /// Whether it responds.
+    /// State of the engine.
     pub state: EngineState,
-    /// Whether it is meant to be used.
+    /// Intended use of the engine.
     pub status: EngineStatus,
     /// When the exchange received it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
 }
 
-/// What a node reports about itself; what is left out stays as it was.
+/// Report of a node about itself; members that are left out keep their values.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", try_from = "Value", deny_unknown_fields)]
 pub struct PutNodeReport {
-    /// What its agent is doing.
+    /// Activity of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub monitor_state: Option<NodeMonitorState>,
-    /// Version of what must be the same on all nodes of a workload.
+    /// Compatibility version, which must be the same on all nodes of a workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compat_version: Option<i64>,
     /// Its statistics.
@@ -273,7 +274,7 @@ fn instant(given: &mut Object) -> Result<(), MembersError> {
     parsed.map(drop).ok_or_else(|| given.broken("at", "must be an ISO 8601 date and time with its zone"))
 }
 
-/// Whether a node is alive, as the exchange sees it.
+/// Liveness of a node, as the exchange sees it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeState {
@@ -290,16 +291,16 @@ pub enum NodeState {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeReportResponse {
-    /// Whether it is alive.
+    /// Liveness of the node.
     #[schema(required = true)]
     pub state: NodeState,
-    /// What its agent is doing.
+    /// Activity of the agent.
     #[schema(required = true)]
     pub monitor_state: NodeMonitorState,
     /// Since when; none before its first report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub monitor_state_since: Option<String>,
-    /// Version of what must be the same on all nodes of a workload.
+    /// Compatibility version, which must be the same on all nodes of a workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compat_version: Option<i64>,
     /// Its last statistics.
@@ -313,29 +314,29 @@ pub struct NodeReportResponse {
     pub last_heartbeat: Option<String>,
 }
 
-/// What the agent of a node is doing, as it is shown with its node.
+/// Activity and identity of a node's agent, as they are shown with the node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeOrchestrationStatus {
-    /// What its agent is doing.
+    /// Activity of the agent.
     #[schema(required = true)]
     pub monitor_state: NodeMonitorState,
     /// Since when; none before its first report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub monitor_state_since: Option<String>,
-    /// Version of what must be the same on all nodes of a workload.
+    /// Compatibility version, which must be the same on all nodes of a workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compat_version: Option<i64>,
-    /// The agent itself; none of agents that do not name themselves.
+    /// The agent itself; none for agents that do not name themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<NodeAgent>,
 }
 
-/// Which statistics of nodes are wanted.
+/// Selection of statistics of nodes.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct NodeStatisticsQuery {
-    /// Only what the exchange received since this instant.
+    /// Only reports that the exchange received since this time.
     pub since: Option<String>,
 }
 

@@ -29,7 +29,7 @@ const LONGEST_CONTAINERS: usize = 64 * 1024;
 const STATUS: Members =
     Members { known: &["state", "seq", "at", "message", "err", "exitCode", "containers"], unsupported: &[] };
 
-/// Publishes what the engine wants of a task.
+/// Publishes the desired state of a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PutNodeTask {
@@ -51,7 +51,7 @@ pub struct PutNodeTask {
     pub agreement_id: Option<String>,
     /// Fencing number of the agbot's lease.
     pub fencing: i64,
-    /// What the agent does to supervise the task.
+    /// Supervision of the task by the agent.
     #[serde(default, skip_serializing_if = "TaskSupervision::is_empty")]
     pub supervision: TaskSupervision,
 }
@@ -90,11 +90,11 @@ response! {
         /// The agbot that published the task, as `org/agbot`; none for tasks that were published before this was recorded.
         #[serde(skip_serializing_if = "Option::is_none")]
         agbot: Option<String>,
-        /// What the agent does to supervise the task.
+        /// Supervision of the task by the agent.
         #[serde(skip_serializing_if = "TaskSupervision::is_empty")]
         #[schema(required = false)]
         supervision: TaskSupervision,
-        /// What the node reported about the health of the task.
+        /// Health of the task, as the node reported it.
         health: Option<TaskHealth>,
         /// The reported state, `assigned` before the first report.
         #[schema(value_type = String)]
@@ -208,7 +208,7 @@ pub struct TaskConflict {
 /// Names the fencing number of the caller's lease.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 pub struct FencingQuery {
-    /// Fencing number of the caller's lease; a smaller one than the stored is refused.
+    /// Fencing number of the caller's lease; a smaller one than the stored one is rejected.
     #[serde(default)]
     pub fencing: i64,
 }

@@ -13,7 +13,7 @@ use utoipa::{PartialSchema, ToSchema};
 /// Most HA groups, or nodes, of a scope.
 const MOST_NAMES: usize = 1_000;
 
-/// Where the service of a deployment policy runs and how it is updated; what is left out is the hub's.
+/// Placement and update of the service of a deployment policy; members that are left out have the hub's defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({
@@ -28,13 +28,13 @@ pub struct Orchestration {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1)]
     pub version: Option<u32>,
-    /// How many instances there are.
+    /// Rule for the number of instances.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
-    /// Whether instances are started and moved by themselves.
+    /// Degree to which instances are started and moved automatically.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub orchestrate: Option<Orchestrate>,
-    /// On which nodes.
+    /// Nodes on which instances may run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
     /// Number of instances, with the mode `replicated`.
@@ -47,37 +47,37 @@ pub struct Orchestration {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub max_per_node: Option<u32>,
-    /// Which node comes first, and which never.
+    /// Preferred and excluded nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
     /// Policies, as `policy`, `org/policy` or `policy@node`, or services, as `svc:org/url`, that must be up before an instance starts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parents: Option<Vec<String>>,
-    /// The same for what must be down before a user's stop.
+    /// Workloads in the same form that must be down before a user's stop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub children: Option<Vec<String>>,
-    /// What happens when an instance ends.
+    /// Restart of an instance that ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart: Option<Restart>,
-    /// How instances are replaced by those of another version.
+    /// Update of instances to another version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update: Option<Update>,
-    /// How they return to the version before.
+    /// Rollback to the previous version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollback: Option<Update>,
-    /// What must hold in an HA group before an instance may stop.
+    /// Conditions in an HA group for stopping an instance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ha: Option<Ha>,
     /// Times to wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timers: Option<Timers>,
-    /// Of the workloads that are decided about at the same time, the smaller number comes first.
+    /// Priority among workloads that are planned at the same time; the smaller number comes first.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 100)]
     pub priority: Option<u8>,
 }
 
-/// How many instances there are.
+/// Rule for the number of instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -106,7 +106,7 @@ pub struct Flex {
     pub target: Option<u32>,
 }
 
-/// Which node comes first, and which never.
+/// Preferred and excluded nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Placement {
@@ -126,7 +126,7 @@ pub struct Placement {
     /// Workloads on the same node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
-    /// What happens to an instance on a node on which it would not be placed any more.
+    /// Action for an instance whose node no longer satisfies its placement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_violation: Option<OnViolation>,
 }
@@ -171,7 +171,7 @@ pub struct Affinity {
     pub soft_anti: Option<Vec<String>>,
 }
 
-/// What happens to an instance on a node on which it would not be placed any more.
+/// Action for an instance whose node no longer satisfies its placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnViolation {
@@ -181,30 +181,30 @@ pub enum OnViolation {
     Move,
 }
 
-/// What happens when an instance ends.
+/// Restart of an instance that ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Restart {
-    /// When it is started again.
+    /// Condition of a restart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub condition: Option<RestartCondition>,
-    /// Pause before that.
+    /// Pause before a restart.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 604_800)]
     pub delay_seconds: Option<u64>,
-    /// Restarts of a slot that are allowed; 0 is no limit.
+    /// Maximum number of restarts of a slot; 0 is unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
-    /// Only restarts in this time count; 0 counts all.
+    /// Time window in which restarts count; 0 counts all.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 604_800)]
     pub window_seconds: Option<u64>,
-    /// What happens after the last one.
+    /// Action after the last restart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_exhausted: Option<OnExhausted>,
 }
 
-/// When an instance that ended is started again.
+/// Condition for restarting an instance that ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RestartCondition {
@@ -216,7 +216,7 @@ pub enum RestartCondition {
     Any,
 }
 
-/// What happens after the last restart.
+/// Action after the last restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnExhausted {
@@ -244,7 +244,7 @@ pub struct Timers {
     pub affinity_wait_seconds: Option<u64>,
 }
 
-/// Whether instances are started and moved by themselves.
+/// Degree to which instances are started and moved automatically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Orchestrate {
@@ -256,7 +256,7 @@ pub enum Orchestrate {
     Ha,
 }
 
-/// On which nodes the service may run, beside properties and constraints.
+/// Nodes on which the service may run, besides properties and constraints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase", tag = "type")]
 pub enum Scope {
@@ -316,18 +316,19 @@ impl PartialSchema for Scope {
             .item(eligible)
             .item(nodes)
             .item(members)
-            .description(Some("On which nodes the service may run, beside properties and constraints."))
+            .description(Some("Nodes on which the service may run, besides properties and constraints."))
             .into()
     }
 }
 
 impl ToSchema for Scope {}
 
-/// How instances are replaced by those of another version.
+/// Update of instances to another version.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Update {
-    /// HA groups in work at once; 0 is all of them. Inside a group it is always one member at a time.
+    /// Number of HA groups in progress at once; 0 is all of them. Inside a group it is always one member at a
+    /// time.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 100_000)]
     pub parallelism: Option<u32>,
@@ -335,7 +336,7 @@ pub struct Update {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 604_800)]
     pub delay_seconds: Option<u64>,
-    /// What comes first.
+    /// Order of stop and start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
     /// When the next slot follows; `monitored` unless named. Members of HA groups without tasks are always monitored.
@@ -349,7 +350,7 @@ pub struct Update {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0.0, maximum = 1.0)]
     pub max_failure_ratio: Option<f64>,
-    /// What more failures do.
+    /// Action on more failures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_action: Option<FailureAction>,
     /// Time from the stop of the old instance until the new one must be seen running.
@@ -358,7 +359,7 @@ pub struct Update {
     pub start_timeout_seconds: Option<u64>,
 }
 
-/// What comes first.
+/// Order of stop and start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
@@ -378,11 +379,11 @@ pub enum Pace {
     Running,
 }
 
-/// What a failed step does to the rest of a rollout.
+/// Effect of a failed step on the rest of a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureAction {
-    /// Holds it until somebody acts.
+    /// Holds it until a user acts.
     Pause,
     /// Goes on with the next member.
     Continue,
@@ -390,7 +391,7 @@ pub enum FailureAction {
     Rollback,
 }
 
-/// What must hold in an HA group before an instance may stop for a planned change.
+/// Conditions in an HA group for stopping an instance for a planned change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Ha {
@@ -398,12 +399,12 @@ pub struct Ha {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 100_000)]
     pub min_running: Option<u32>,
-    /// What happens while the other members are down.
+    /// Behavior while the other members are down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offline_peer_policy: Option<OfflinePeerPolicy>,
 }
 
-/// What happens while the other members are down.
+/// Behavior while the other members are down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OfflinePeerPolicy {

@@ -27,7 +27,7 @@ pub struct OrgOrchestration {
     /// Silence of a node after which its tasks are given up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub orphan_after_seconds: Option<i64>,
-    /// Age from which statistics of a node are not ranked by.
+    /// Age from which statistics of a node are no longer used for ranking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics_max_age_seconds: Option<i64>,
     /// Time after which a task that was to stop no longer keeps its successor waiting.
@@ -45,7 +45,7 @@ pub struct OrgOrchestration {
     /// Time after the monitoring time in which an agent that does not read tasks may still report a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub report_grace_seconds: Option<i64>,
-    /// Time after which the hub's health reports disappear when no agbot keeps them up, from 5.
+    /// Time after which the hub's health reports disappear when no agbot renews them, from 5.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_report_ttl_seconds: Option<i64>,
     /// Time after which such a report is shown as confirmed again.
@@ -57,7 +57,7 @@ pub struct OrgOrchestration {
     /// The rules by which health is evaluated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health_evaluation: Option<HealthEvaluationRules>,
-    /// When a node gets no more starts of a service version that keeps failing on it.
+    /// Rules by which a service version is blocked on a node on which it keeps failing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocklist: Option<BlocklistSettings>,
     /// Least time between two checks that a health policy may ask for.
@@ -72,7 +72,7 @@ pub struct OrgOrchestration {
     /// The share of each capacity of a node that is kept free, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_buffer_percentage: Option<BTreeMap<String, f64>>,
-    /// What may use that share: `upgrade` or `upgrade-and-failure`.
+    /// Purposes for which that share may be used: `upgrade` or `upgrade-and-failure`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer_use: Option<String>,
     /// Least time between two moves of one workload unit to nodes that rank better.
@@ -81,7 +81,7 @@ pub struct OrgOrchestration {
     /// Events about the deployment policies of the organization that are kept, the newest ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_retention: Option<i64>,
-    /// Who changed the settings last, without the defaults; left out when nobody did. Shown only.
+    /// User who changed the settings last, apart from the defaults; left out when no user did. Read-only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_updated_by: Option<String>,
 }
@@ -90,7 +90,7 @@ pub struct OrgOrchestration {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HealthEvaluationRules {
-    /// Whether an event with a warning counts as an error.
+    /// True if an event with a warning counts as an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consider_warning_as_error: Option<bool>,
     /// Nodes that may be in error.
@@ -107,26 +107,26 @@ pub struct HealthEvaluationRules {
     pub max_percent_unhealthy_instances: Option<i64>,
 }
 
-/// When a node gets no more starts of a service version that keeps failing on it.
+/// Rules by which a service version is blocked on a node on which it keeps failing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BlocklistSettings {
     /// Failures within the window that block a node, from 1 to 1000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_threshold: Option<i64>,
-    /// How long a failure counts.
+    /// Time for which a failure counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window_seconds: Option<i64>,
     /// Duration of the first block.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_seconds: Option<i64>,
-    /// Each block is so many times as long as the one before, from 1 to 100.
+    /// Factor by which each block is longer than the one before, from 1 to 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub factor: Option<i64>,
     /// Longest duration of a block.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_seconds: Option<i64>,
-    /// Time after which a running instance is no failure any more, and the number of blocks is reset.
+    /// Time after which a running instance counts as a success and the number of blocks is reset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reset_after_seconds: Option<i64>,
 }
@@ -137,11 +137,11 @@ pub struct BlocklistSettings {
 #[schema(value_type = OrgOrchestration)]
 pub struct WriteOrgOrchestration(pub Value);
 
-/// Which settings are wanted.
+/// Selection of settings.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct OrgOrchestrationQuery {
-    /// Only what the organization has set, without the defaults.
+    /// Only the settings of the organization, without the defaults.
     #[serde(deserialize_with = "query::optional_flag")]
     pub given: Option<bool>,
 }

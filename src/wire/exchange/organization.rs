@@ -19,10 +19,10 @@ pub struct PutOrganization {
     /// Display name.
     #[serde(deserialize_with = "lenient::text")]
     pub label: String,
-    /// What it is for.
+    /// Description of the organization.
     #[serde(deserialize_with = "lenient::text")]
     pub description: String,
-    /// Free texts by name.
+    /// Tags by name.
     #[serde(default, deserialize_with = "tags", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub tags: Option<Map<String, Value>>,
@@ -44,13 +44,13 @@ pub struct PatchOrganization {
     /// Display name.
     #[serde(deserialize_with = "lenient::optional_text")]
     pub label: Option<String>,
-    /// What it is for.
+    /// Description of the organization.
     #[serde(deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
     /// Heartbeat intervals of its nodes.
     #[serde(deserialize_with = "lenient::optional_object")]
     pub heartbeat_intervals: Option<HeartbeatIntervals>,
-    /// Free texts by name.
+    /// Tags by name.
     #[serde(deserialize_with = "tags")]
     #[schema(value_type = Option<Object>)]
     pub tags: Option<Map<String, Value>>,
@@ -63,7 +63,7 @@ pub struct PatchOrganization {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct OrganizationLimits {
-    /// Most nodes; 0 is no limit of its own.
+    /// Maximum number of nodes; 0 for no limit of its own.
     #[serde(deserialize_with = "lenient::int")]
     pub max_nodes: i64,
 }
@@ -75,11 +75,11 @@ response! {
         org_type: String,
         /// Display name.
         label: String,
-        /// What it is for.
+        /// Description of the organization.
         description: String,
         /// Last change.
         last_updated: String,
-        /// Free texts by name; none when never set.
+        /// Tags by name; none when never set.
         #[schema(value_type = Option<Object>)]
         tags: Option<Value>,
         /// Limits of its own.
@@ -126,7 +126,7 @@ pub struct CloudAccount {
     /// Description, unused.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
-    /// When it was made, unused.
+    /// Time of its creation, unused.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub created_on: Option<String>,
 }

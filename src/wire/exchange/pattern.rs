@@ -23,13 +23,13 @@ pub struct PostPattern {
     /// Readable from every organization; only in organizations of type IBM.
     #[serde(default, deserialize_with = "lenient::json_flag")]
     pub public: bool,
-    /// What the pattern deploys, at least one.
+    /// Deployed services, at least one.
     #[serde(deserialize_with = "lenient::objects")]
     pub services: Vec<PatternService>,
     /// Values for variables of services.
     #[serde(default, deserialize_with = "lenient::optional_objects")]
     pub user_input: Option<Vec<UserInputService>>,
-    /// Where secrets come from.
+    /// Sources of secrets.
     #[serde(default, deserialize_with = "lenient::optional_objects")]
     pub secret_binding: Option<Vec<OneSecretBinding>>,
     /// Objects of texts; without them `[{"name":"Basic"}]`.
@@ -61,10 +61,10 @@ pub struct PatchPattern {
     /// Readable from every organization.
     #[serde(deserialize_with = "lenient::optional_json_flag")]
     pub public: Option<bool>,
-    /// Where secrets come from.
+    /// Sources of secrets.
     #[serde(deserialize_with = "lenient::optional_objects")]
     pub secret_binding: Option<Vec<OneSecretBinding>>,
-    /// What the pattern deploys.
+    /// Deployed services.
     #[serde(deserialize_with = "lenient::optional_objects")]
     pub services: Option<Vec<PatternService>>,
     /// Values for variables of services.
@@ -85,7 +85,7 @@ pub struct PatternService {
     /// Architecture, exactly.
     #[serde(deserialize_with = "lenient::text")]
     pub service_arch: String,
-    /// Runs without an agreement; anything but a truth value is none.
+    /// True if it runs without an agreement; any value but a boolean counts as absent.
     #[serde(default, deserialize_with = "flag_or_none")]
     pub agreement_less: Option<bool>,
     /// Versions to choose from, at least one.
@@ -118,7 +118,7 @@ pub struct PatternServiceVersion {
     #[serde(default, deserialize_with = "int_map")]
     #[schema(value_type = Option<BTreeMap<String, i32>>)]
     pub priority: Option<Map<String, Value>>,
-    /// When to move to a newer version.
+    /// Rule for upgrades to a newer version.
     #[serde(default, rename = "upgradePolicy", deserialize_with = "text_map")]
     #[schema(value_type = Option<BTreeMap<String, Option<String>>>)]
     pub upgrade_policy: Option<Map<String, Value>>,
@@ -135,13 +135,13 @@ response! {
         description: String,
         /// Readable from every organization.
         public: bool,
-        /// What it deploys.
+        /// Deployed services.
         #[schema(value_type = Vec<PatternService>)]
         services: Value,
         /// Values for variables of services.
         #[schema(value_type = Vec<UserInputService>)]
         user_input: Value,
-        /// Where secrets come from.
+        /// Sources of secrets.
         #[schema(value_type = Vec<OneSecretBinding>)]
         secret_binding: Value,
         /// Agreement protocols.
@@ -155,10 +155,10 @@ response! {
 }
 
 impl PatternResponse {
-    /// Returns what the pattern deploys.
+    /// Returns the services that the pattern deploys.
     ///
     /// # Errors
-    /// When what the exchange returned has another shape.
+    /// When the response of the exchange has another shape.
     pub fn services(&self) -> Result<Vec<PatternService>, serde_json::Error> {
         response::part_of(self.services.clone())
     }

@@ -19,7 +19,7 @@ pub fn optional_long<'de, D: Deserializer<'de>>(input: D) -> Result<Option<i64>,
     let Some(text) = Option::<String>::deserialize(input)?.filter(|text| !text.is_empty()) else {
         return Ok(None);
     };
-    text.parse().map(Some).map_err(|_| D::Error::custom(format!("'{text}' is not a whole number of 64 bits")))
+    text.parse().map(Some).map_err(|_| D::Error::custom(format!("'{text}' is not a 64-bit integer")))
 }
 
 /// A 32-bit integer or nothing; empty is nothing.
@@ -28,5 +28,5 @@ pub fn optional_int<'de, D: Deserializer<'de>>(input: D) -> Result<Option<i32>, 
     if text.is_empty() {
         return Ok(None);
     }
-    text.parse().map(Some).map_err(|_| D::Error::custom(format!("'{text}' is not a whole number of 32 bits")))
+    text.parse().map(Some).map_err(|_| D::Error::custom(format!("'{text}' is not a 32-bit integer")))
 }

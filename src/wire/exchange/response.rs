@@ -86,7 +86,7 @@ pub fn part_of<T: DeserializeOwned + Default>(stored: Value) -> Result<T, serde_
     Option::<T>::deserialize(Tolerant(stored)).map(Option::unwrap_or_default)
 }
 
-/// Leaves out of objects what a shape does not know, and what is null, before the shape sees them.
+/// Removes unknown and null members from objects before they are read into a shape.
 struct Tolerant(Value);
 
 impl IntoDeserializer<'_, serde_json::Error> for Tolerant {

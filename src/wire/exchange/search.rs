@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use super::lenient;
 use super::node_orchestration::NodeOrchestration;
 
-/// Asks for nodes that a deployment policy may concern.
+/// Search for nodes that a deployment policy may select.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PolicySearchRequest {
@@ -19,7 +19,7 @@ pub struct PolicySearchRequest {
     /// Organizations of the nodes; that of the path when absent.
     #[serde(deserialize_with = "lenient::optional_texts")]
     pub node_orgids: Option<Vec<String>>,
-    /// Most nodes wanted.
+    /// Maximum number of nodes.
     #[serde(deserialize_with = "lenient::optional_int")]
     pub num_entries: Option<i64>,
     /// Name of a series of paged searches.
@@ -43,7 +43,7 @@ response! {
 }
 
 response! {
-    /// Nodes that a deployment policy may concern.
+    /// Nodes that a deployment policy may select.
     pub struct PolicySearchResponse {
         /// The nodes, by last change.
         nodes: Vec<FoundNode>,
@@ -52,18 +52,18 @@ response! {
     }
 }
 
-/// Another series of paged searches is under way.
+/// Another series of paged searches is in progress.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct SessionConflict {
     /// `org/agbot`.
     pub agbot: String,
-    /// Where the running series stands.
+    /// Position of the running series.
     pub offset: Option<String>,
     /// Name of the running series.
     pub session: String,
 }
 
-/// Asks for nodes that a pattern may concern.
+/// Search for nodes that a pattern may select.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PatternSearchRequest {
@@ -88,7 +88,7 @@ pub struct PatternSearchRequest {
 }
 
 response! {
-    /// Nodes that a pattern may concern.
+    /// Nodes that a pattern may select.
     pub struct PatternSearchResponse {
         /// The nodes.
         nodes: Vec<FoundNode>,
@@ -110,7 +110,7 @@ pub struct NodeHealthRequest {
 }
 
 response! {
-    /// Signs of life by `org/node`.
+    /// Heartbeats by `org/node`.
     pub struct NodeHealthResponse {
         /// The nodes.
         nodes: BTreeMap<String, NodeHealth>,
@@ -118,7 +118,7 @@ response! {
 }
 
 response! {
-    /// Signs of life of a node.
+    /// Heartbeats of a node.
     pub struct NodeHealth {
         /// Last heartbeat.
         last_heartbeat: String,
@@ -223,7 +223,7 @@ response! {
         last_updated_node_policy: Option<String>,
         /// Last change of its status.
         last_updated_node_status: Option<String>,
-        /// Where the node can be reached.
+        /// Address of the node.
         msg_end_point: Option<String>,
         /// Display name.
         name: Option<String>,
@@ -261,9 +261,9 @@ response! {
         ha_group: Option<String>,
         /// Namespace of a cluster agent.
         cluster_namespace: Option<String>,
-        /// The cluster agent keeps to its namespace.
+        /// True if the cluster agent is confined to its namespace.
         is_namespace_scoped: bool,
-        /// What its operator asks of the engine; only when that is not what holds without it.
+        /// Operator's settings for orchestration; left out when they are the defaults.
         #[serde(skip_serializing_if = "Option::is_none")]
         orchestration: Option<NodeOrchestration>,
     }

@@ -37,30 +37,30 @@ pub struct PostService {
     /// `exclusive`, `single`, `singleton` or `multiple`.
     #[serde(deserialize_with = "lenient::text")]
     pub sharable: String,
-    /// Hardware the service needs, as given.
+    /// Hardware that the service requires, as given.
     #[serde(default, deserialize_with = "free_map")]
     #[schema(value_type = Option<Object>)]
     pub match_hardware: Option<Map<String, Value>>,
-    /// Services this one needs.
+    /// Required services.
     #[serde(default, deserialize_with = "lenient::optional_objects")]
     pub required_services: Option<Vec<RequiredService>>,
     /// Variables of the service: objects of texts, as given.
     #[serde(default, deserialize_with = "optional_text_maps")]
     #[schema(value_type = Option<Vec<BTreeMap<String, Option<String>>>>)]
     pub user_input: Option<Vec<Value>>,
-    /// How devices run it, as text.
+    /// Deployment on devices, as text.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub deployment: Option<String>,
     /// Signature of `deployment`.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub deployment_signature: Option<String>,
-    /// How clusters run it, as text.
+    /// Deployment on clusters, as text.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub cluster_deployment: Option<String>,
     /// Signature of `clusterDeployment`.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub cluster_deployment_signature: Option<String>,
-    /// Where images come from, as given.
+    /// Source of the images, as given.
     #[serde(default, deserialize_with = "free_map")]
     #[schema(value_type = Option<Object>)]
     pub image_store: Option<Map<String, Value>>,
@@ -94,18 +94,18 @@ pub struct PatchService {
     /// `exclusive`, `single`, `singleton` or `multiple`.
     #[serde(deserialize_with = "lenient::optional_text")]
     pub sharable: Option<String>,
-    /// Hardware the service needs, as given.
+    /// Hardware that the service requires, as given.
     #[serde(deserialize_with = "free_map")]
     #[schema(value_type = Option<Object>)]
     pub match_hardware: Option<Map<String, Value>>,
-    /// Services this one needs.
+    /// Required services.
     #[serde(deserialize_with = "lenient::optional_objects")]
     pub required_services: Option<Vec<RequiredService>>,
     /// Variables of the service.
     #[serde(deserialize_with = "optional_text_maps")]
     #[schema(value_type = Option<Vec<BTreeMap<String, Option<String>>>>)]
     pub user_input: Option<Vec<Value>>,
-    /// How devices run it.
+    /// Deployment on devices.
     #[serde(deserialize_with = "lenient::optional_text")]
     pub deployment: Option<String>,
     /// Signature of `deployment`.
@@ -117,13 +117,13 @@ pub struct PatchService {
     /// Refused: changed by replacing the service.
     #[serde(deserialize_with = "lenient::optional_text")]
     pub cluster_deployment_signature: Option<String>,
-    /// Where images come from, as given.
+    /// Source of the images, as given.
     #[serde(deserialize_with = "free_map")]
     #[schema(value_type = Option<Object>)]
     pub image_store: Option<Map<String, Value>>,
 }
 
-/// A service that another one needs.
+/// A service that another one requires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RequiredService {
@@ -136,7 +136,7 @@ pub struct RequiredService {
     /// Older name of `versionRange`.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub version: Option<String>,
-    /// Versions that fit.
+    /// Compatible versions.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub version_range: Option<String>,
     /// Architecture: that of the service itself.
@@ -149,11 +149,11 @@ response! {
     pub struct ServiceResponse {
         /// Architecture.
         arch: String,
-        /// How clusters run it.
+        /// Deployment on clusters.
         cluster_deployment: String,
         /// Signature of `clusterDeployment`.
         cluster_deployment_signature: String,
-        /// How devices run it.
+        /// Deployment on devices.
         deployment: String,
         /// Signature of `deployment`.
         deployment_signature: String,
@@ -161,14 +161,14 @@ response! {
         description: String,
         /// Url of a page about the service.
         documentation: String,
-        /// Where images come from.
+        /// Source of the images.
         #[schema(value_type = Object)]
         image_store: Value,
         /// Display name.
         label: String,
         /// When it was changed last.
         last_updated: String,
-        /// Hardware the service needs.
+        /// Hardware that the service requires.
         #[schema(value_type = Object)]
         match_hardware: Value,
         /// Organization.
@@ -177,10 +177,10 @@ response! {
         owner: String,
         /// Readable from every organization.
         public: bool,
-        /// Services this one needs.
+        /// Required services.
         #[schema(value_type = Vec<RequiredService>)]
         required_services: Value,
-        /// How many agreements share one instance.
+        /// Sharing of an instance by agreements.
         sharable: String,
         /// Url that names the service.
         url: String,
@@ -196,7 +196,7 @@ impl ServiceResponse {
     /// Returns the services that this one needs.
     ///
     /// # Errors
-    /// When what the exchange returned has another shape.
+    /// When the response of the exchange has another shape.
     pub fn required_services(&self) -> Result<Vec<RequiredService>, serde_json::Error> {
         response::part_of(self.required_services.clone())
     }
@@ -238,7 +238,7 @@ pub struct ServicesQuery {
     pub arch: Option<String>,
     /// `device` (has a deployment) or `cluster` (has a cluster deployment).
     pub nodetype: Option<String>,
-    /// Url of a service that is needed.
+    /// URL of a required service.
     pub requiredurl: Option<String>,
 }
 

@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::lenient;
 use super::map_order::{reorder, reorder_members};
 
-/// Where the secrets of one service come from.
+/// Sources of the secrets of one service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OneSecretBinding {
@@ -29,7 +29,7 @@ pub struct OneSecretBinding {
     #[serde(default, deserialize_with = "text_maps")]
     #[schema(value_type = Vec<std::collections::BTreeMap<String, String>>)]
     pub secrets: Vec<Value>,
-    /// Whether the node may have secrets of its own; anything but a truth value is no.
+    /// True if the node may have secrets of its own; any value but a boolean is false.
     #[serde(default, deserialize_with = "flag_or_false")]
     pub enable_node_level_secrets: bool,
 }
@@ -60,7 +60,7 @@ pub const PROPERTY_TYPES: &[&str] = &["string", "int", "float", "boolean", "vers
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct CatalogQuery {
-    /// Organization of what is published, a pattern with `%` and `_`.
+    /// Organization of the published resource, a pattern with `%` and `_`.
     pub organization: Option<String>,
 }
 
@@ -134,7 +134,7 @@ pub fn flag_or_false<'de, D: Deserializer<'de>>(input: D) -> Result<bool, D::Err
     Ok(flag_or_none(input)?.unwrap_or_default())
 }
 
-/// Members whose value is free: what is inside is written as given.
+/// Members with any value, whose content is written as given.
 const FREE_MEMBERS: &[&str] = &["value", "dataVerification", "secrets"];
 /// Members that are always written, also without a value.
 const REQUIRED_MEMBERS: &[&str] = &["name", "value"];
@@ -158,7 +158,7 @@ pub fn without_absent(value: Value) -> Value {
     }
 }
 
-/// Fills in what a shape shows though it was not stored: absent members as `null`. What does not have the shape stays as it is.
+/// Adds members of a shape that were not stored, as `null`. A value of another shape is not changed.
 #[must_use]
 pub fn filled<T: for<'de> Deserialize<'de> + Serialize>(stored: Value) -> Value {
     match T::deserialize(&stored).map(|shape| serde_json::to_value(shape)) {

@@ -8,14 +8,14 @@ use evenkeel_domain::orchestration::RestartCondition;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What the agent of a node does to supervise a task.
+/// Supervision of a task by the agent of its node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct TaskSupervision {
     /// The URL to poll.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe: Option<TaskProbe>,
-    /// Whether the agent reports the end of a container and leaves the agreement as it is.
+    /// True if the agent reports the end of a container and leaves the agreement as it is.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub lifecycle: bool,
     /// Seconds without contact to the hub after which the agent kills the containers.
@@ -27,12 +27,12 @@ pub struct TaskSupervision {
     /// The other members that the agent examines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peers: Option<PeerWatch>,
-    /// How the agent starts the task again while it has no contact to the hub.
+    /// Restart rule of the task while the agent has no contact to the hub.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart: Option<TaskRestart>,
 }
 
-/// How an agent without contact to the hub starts a task again that has ended.
+/// Restart rule that an agent without contact to the hub applies to a task that has ended.
 ///
 /// # Source
 /// Orchestration B10.
@@ -44,7 +44,7 @@ pub struct TaskRestart {
     pub condition: RestartCondition,
     /// Seconds between the end and the start.
     pub delay_seconds: u64,
-    /// Restarts that it may have; 0 is unlimited.
+    /// Maximum number of restarts; 0 is unlimited.
     pub max_attempts: u32,
     /// Age up to which restarts count, in seconds; 0 counts all.
     pub window_seconds: u64,
@@ -83,11 +83,11 @@ impl TaskSupervision {
 pub struct TaskProbe {
     /// The URL, with `{nodename}` and `{nodeip}`.
     pub url: String,
-    /// What the body of a healthy response contains; `re:` marks a regular expression.
+    /// Expected contents of the body of a healthy response; `re:` marks a regular expression.
     pub healthy_response: String,
-    /// Whether the certificate of the server is verified.
+    /// True if the certificate of the server is verified.
     pub ssl_verify: bool,
-    /// Whether a failed connection is a failed check.
+    /// True if a failed connection is a failed check.
     pub connection_error_is_unhealthy: bool,
     /// Further attempts before the check fails.
     pub retry_limit: u32,
@@ -151,7 +151,7 @@ pub struct TaskCommand {
     pub id: String,
     /// `START`, `UNPAUSE`, `REBOOT`, `REBOOT_HOST`, `REBUILD` or `CHECK`.
     pub op: String,
-    /// Whether containers are killed instead of stopped with grace.
+    /// True if containers are killed instead of stopped gracefully.
     #[serde(default)]
     pub hard: bool,
 }
@@ -163,7 +163,7 @@ response! {
         id: String,
         /// `START`, `UNPAUSE`, `REBOOT`, `REBOOT_HOST`, `REBUILD` or `CHECK`.
         op: String,
-        /// The task whose containers it is about.
+        /// The task whose containers the command concerns.
         task_id: String,
         /// Parameters.
         #[schema(value_type = Object)]
@@ -175,12 +175,13 @@ response! {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskCheck {
-    /// Whether the task is healthy.
+    /// True if the task is healthy.
     pub healthy: bool,
     /// Human-readable message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Whether the check itself is broken, for the reason in the message: it says nothing about the task, which counts as healthy.
+    /// True if the check itself is broken, for the reason in the message: it proves nothing about the task,
+    /// which counts as healthy.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_broken: bool,
 }
@@ -202,26 +203,27 @@ impl TaskCheck {
 /// Most members about which one report says something.
 pub const MOST_PEERS: usize = 16;
 
-/// Reports the outcome of a check, or which other members the task reaches.
+/// Reports the outcome of a check, or the other members that the task reaches.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PutTaskHealth {
-    /// Whether the task is healthy; left out when nothing new is known.
+    /// True if the task is healthy; left out when there is no news.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthy: Option<bool>,
     /// Human-readable message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Why the check itself is broken, instead of `healthy`; left out when nothing new is known.
+    /// Error of the check itself, instead of `healthy`; left out when nothing has changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_error: Option<String>,
-    /// Whether each of the examined members responds, by task; left out when nothing new is known.
+    /// True for each examined member that responds, by task; left out when there is no news.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peers: Option<BTreeMap<String, bool>>,
-    /// Seconds without contact after which the guardian of the agent has killed the task; left out when nothing new is known.
+    /// Seconds without contact after which the guardian of the agent kills the task; left out when there is
+    /// no news.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_seconds: Option<u32>,
-    /// Restarts of the task by its node; left out when nothing new is known.
+    /// Restarts of the task by its node; left out when there is no news.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarts: Option<NodeRestarts>,
 }
@@ -281,20 +283,20 @@ pub struct PostLifecycle {
     pub publisher: String,
 }
 
-/// What a node reported about the health of a task.
+/// Health of a task, as a node reported it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TaskHealth {
-    /// Whether the last check succeeded; none before the first report.
+    /// True if the last check succeeded; none before the first report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub healthy: Option<bool>,
     /// Human-readable message of the last check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Why the last check was broken itself; none when it says something about the task.
+    /// Error of the last check itself; none when it produced a result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check_error: Option<String>,
-    /// Whether each member that it examines responds, by task.
+    /// True for each examined member that responds, by task.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub peers: BTreeMap<String, bool>,
     /// Seconds without contact after which the guardian of the agent has killed the task; none without a guardian.

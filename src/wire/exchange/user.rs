@@ -67,7 +67,7 @@ response! {
         last_updated: String,
         /// Masked; empty when the login is disabled.
         password: FixedText,
-        /// `org/user` of who made the last change, as far as that user still exists.
+        /// User who made the last change, as `org/user`, if that user still exists.
         updated_by: String,
     }
 }
@@ -86,7 +86,7 @@ response! {
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct NewApiKey {
-    /// What it is for.
+    /// Description of the API key.
     #[serde(deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
     /// Display name.
@@ -97,7 +97,7 @@ pub struct NewApiKey {
 response! {
     /// An API key inside its user.
     pub struct ApiKeySummary {
-        /// What it is for.
+        /// Description of the API key.
         description: String,
         /// Id of the key.
         id: String,
@@ -111,7 +111,7 @@ response! {
 response! {
     /// An API key.
     pub struct ApiKeyResponse {
-        /// What it is for.
+        /// Description of the API key.
         description: String,
         /// Id of the key.
         id: String,
@@ -119,9 +119,9 @@ response! {
         label: String,
         /// Last change.
         last_updated: String,
-        /// `org/user` whom it belongs to.
+        /// Owner of the key, as `org/user`.
         owner: String,
-        /// The key itself, only in the answer to its creation.
+        /// The key itself, only in the response to its creation.
         #[serde(skip_serializing_if = "Option::is_none")]
         value: Option<String>,
     }

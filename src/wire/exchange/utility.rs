@@ -1,7 +1,7 @@
-//! Small answers.
+//! Small responses.
 
 response! {
-    /// Answer of the liveness test.
+    /// Response of the liveness test.
     pub struct TestResponse {
         /// `OK`.
         result: String,
@@ -19,7 +19,7 @@ response! {
 }
 
 response! {
-    /// Answer to a read of one attribute; structured values come as JSON text.
+    /// Response to a read of one attribute; structured values are JSON text.
     pub struct AttributeResponse {
         /// Name as asked for.
         attribute: String,

@@ -161,7 +161,7 @@ async fn version_that_fails_is_taken_back_by_itself_when_that_is_set() {
     let same =
         fleet.processes().iter().filter(|(node, process)| untouched.get(*node) == Some(*process)).count();
     assert_eq!(same, 2, "only the first member was touched");
-    // A later write of the policy begins anew.
+    // A later write of the policy starts a new attempt.
     fleet.publish(&hub, "3.0.0").await;
     fleet.want(&hub, "3.0.0").await;
     deployed(&fleet, "3.0.0").await;

@@ -94,7 +94,7 @@ impl Agbots {
         .await;
     }
 
-    /// How many requests of all agbots the exchange has answered.
+    /// Number of requests of all agbots to which the exchange has responded.
     pub fn calls(&self) -> usize {
         self.calls.load(Ordering::Relaxed)
     }

@@ -135,8 +135,8 @@ fn questionable_writes() -> Vec<(&'static str, String, Value, &'static str)> {
     let pattern = json!({"label": "t", "services": offered});
     let policy = json!({"label": "p", "service": used});
     let wrong = json!([{"name": "color", "value": {"a": 1}}]);
-    let (member, range) = ("services.s.comand", "serviceVersionRange is no range");
-    let (priority, property) = ("serviceVersions[0].priority.priority_value", "[0] is no property");
+    let (member, range) = ("services.s.comand", "serviceVersionRange is not a range");
+    let (priority, property) = ("serviceVersions[0].priority.priority_value", "[0] is not a property");
     let path = |rest: &str| format!("{ORG}/{rest}");
     vec![
         ("POST", path("services"), service("2.0.0"), member),

@@ -71,7 +71,7 @@ async fn what_an_administrator_removed_stays_removed_and_new_organizations_are_s
     until_served(&hub, "newest").await;
     assert!(!is_served(&hub, "removed").await);
 
-    // An organization that is made anew is a new one.
+    // An organization that is created again is a new one.
     assert_eq!(hub.call("DELETE", "/orgs/removed", None).await.0, 204);
     create(&hub, "newer").await;
     until_served(&hub, "newer").await;

@@ -1,4 +1,4 @@
-//! Nodes of a pattern run its services, without anybody setting anything else up.
+//! Nodes of a pattern run its services, without any other setup.
 
 use serde_json::{Value, json};
 

@@ -311,7 +311,7 @@ fn failures(hzn: &mut Hzn) {
     hzn.refused(5, "exchange node list -u ann:wrong");
     hzn.set("HORIZON_URL", "http://127.0.0.1:1".to_owned());
     let why = hzn.refused(5, "node list");
-    assert!(why.contains("no agent answers") && !why.contains("no hub"), "{why}");
+    assert!(why.contains("no agent responds") && !why.contains("no hub"), "{why}");
     let hub = hzn.settings.iter().find(|(name, _)| *name == "HZN_EXCHANGE_URL");
     let hub = hub.map(|(_, url)| url.clone()).unwrap_or_default();
     hzn.set("HZN_EXCHANGE_URL", hub.replace("http://", "https://"));

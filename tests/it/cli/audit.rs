@@ -106,7 +106,7 @@ async fn reports_are_left_out(hzn: &Hzn, hub: &Hub) {
     assert_eq!(newest(""), "replace_node_policy");
 }
 
-/// Answers the end of the chain, as an administrator notes it.
+/// Returns the end of the chain, as an administrator records it.
 fn checks(hzn: &Hzn) -> String {
     let checked = hzn.data("exchange audit verify");
     assert_eq!(checked["intact"], true, "{checked}");

@@ -1,4 +1,4 @@
-//! A disk without free space: the advice names it, nothing acknowledged is lost, and all goes on when there is space again.
+//! A disk without free space: the advice names it, no acknowledged write is lost, and work continues when there is space again.
 
 use rand::Rng;
 use rand::distr::Alphanumeric;

@@ -1,4 +1,4 @@
-//! Example projects of Open Horizon, their files made anew: published, checked and deployed as their Makefiles do it.
+//! Example projects of Open Horizon with rewritten files: published, checked and deployed as their Makefiles do it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -318,7 +318,7 @@ async fn has_built_ins(hub: &Hub, how: &str, own: Option<&str>) {
     .await;
 }
 
-/// The agent adds what describes its machine again, whoever replaces the policy of its node, and corrects it.
+/// The agent adds and corrects the properties of its machine whenever the policy of its node is replaced.
 #[tokio::test]
 async fn built_in_properties_of_a_node_stay_whoever_replaces_its_policy() {
     let scratch = Scratch::new();

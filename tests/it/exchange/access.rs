@@ -1,6 +1,6 @@
 //! Access control: every operation of the router by every kind of caller, compared with a readable table.
 //!
-//! `UPDATE_GOLDEN=1 cargo test --test it access` writes the table anew; the difference is for a reviewer to judge.
+//! `UPDATE_GOLDEN=1 cargo test --test it access` rewrites the table; a reviewer judges the difference.
 
 use std::fmt::Write as _;
 use std::path::Path;

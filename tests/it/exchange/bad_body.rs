@@ -60,7 +60,7 @@ async fn what_is_no_json_of_the_right_kind_is_refused_everywhere() {
             assert!(started.elapsed() < RETRY_LIMIT, "{what} for {} took long", endpoint.operation);
         }
     }
-    world.must_be_untouched("what is no JSON").await;
+    world.must_be_untouched("what is not JSON").await;
 }
 
 #[tokio::test]

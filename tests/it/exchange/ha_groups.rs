@@ -164,7 +164,7 @@ async fn health_policy_of_a_group_is_shown_with_its_defaults_and_checked() {
         ),
         (
             json!({"detection": polling["detection"], "recovery": {"actions": [{"name": "REBOOT"}]}}),
-            "must not be REBOOT: no agent of a member takes commands",
+            "must not be REBOOT: no agent of a member accepts commands",
         ),
         (
             json!({"detection": polling["detection"], "recovery": {"actions": [{"name": "REBUILD"}]}}),

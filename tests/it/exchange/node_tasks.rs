@@ -250,7 +250,7 @@ async fn health_policy_needs_an_agent_that_can_carry_it_out() {
     let refused = api.expect(400, OWNER, "PUT", POLICY, policy("REBUILD")).await;
     assert_eq!(
         refused["msg"],
-        "orchestration.healthPolicy.recovery.actions must not be REBUILD: no agent of a member takes commands"
+        "orchestration.healthPolicy.recovery.actions must not be REBUILD: no agent of a member accepts commands"
     );
     let orchestration = policy("REBOOT")["orchestration"].clone();
     api.expect(400, OWNER, "PATCH", POLICY, json!({"orchestration": orchestration})).await;

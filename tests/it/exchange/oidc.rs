@@ -64,7 +64,7 @@ async fn people_have_the_role_of_their_group_and_own_what_they_make() {
     api.expect(201, &root, "POST", "/admin/clearauthcaches", Value::Null).await;
     api.expect(403, &hub, "POST", "/admin/clearauthcaches", Value::Null).await;
 
-    // The provider decides anew with every token.
+    // The provider decides again with every token.
     let promoted = bearer(&key.sign(&provider.claims("ann", &["plant-admins"])));
     api.expect(200, &promoted, "GET", "/orgs/plant/users", Value::Null).await;
     let demoted = bearer(&key.sign(&provider.claims("ann", &["plant-staff", "again"])));

@@ -89,7 +89,7 @@ async fn settings_that_cannot_be_honoured_are_refused_by_name_and_change_nothing
         ),
         (
             json!({"placement": {"expression": "a <"}}),
-            "orchestration.placement.expression is no expression: column 4",
+            "orchestration.placement.expression is not an expression: column 4",
         ),
         (json!({"placement": {"expression": "(".repeat(10_000)}}), "must not be longer than 4096 bytes"),
         (json!({"parents": ["pol"]}), "orchestration.parents has the cycle pol, pol"),

@@ -167,7 +167,7 @@ async fn work_that_waits_for_minutes_fires_the_rules_about_queues() {
     created(&hub, "POST", "/orgs/o", json!({"label": "o", "description": "o"})).await;
     let first = Scrape::of(&hub).await;
     let mut connection = database.connection().await;
-    // Of a part of the work that no agbot has: nobody delivers it.
+    // It belongs to a partition that no agbot holds, so it is not delivered.
     execute(
         &mut connection,
         "INSERT INTO agbot_outbox (partition_number, node, subject, effect, created_at)

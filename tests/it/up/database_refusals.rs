@@ -1,4 +1,4 @@
-//! A database that refuses statements for a while: the exchange says so with 503, and goes on when it accepts them again.
+//! A database that refuses statements for a while: the exchange responds with 503, and continues when the database accepts them again.
 
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, PgConnection};

@@ -116,7 +116,7 @@ fn port_map(container: &Container) -> Result<PortMap, DriverError> {
 fn check_port(text: &str) -> Result<(), DriverError> {
     match text.parse::<u16>() {
         Ok(_) => Ok(()),
-        Err(_) => Err(DriverError::Unsuitable(format!("\"{text}\" is no port number"))),
+        Err(_) => Err(DriverError::Unsuitable(format!("\"{text}\" is not a port number"))),
     }
 }
 

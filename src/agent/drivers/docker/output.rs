@@ -52,9 +52,9 @@ fn second_of(position: &str) -> Result<i32, DriverError> {
     }
     let at: Timestamp = position
         .parse()
-        .map_err(|_| DriverError::Unsuitable(format!("\"{position}\" is no position in a log")))?;
+        .map_err(|_| DriverError::Unsuitable(format!("\"{position}\" is not a position in a log")))?;
     i32::try_from(at.as_second())
-        .map_err(|_| DriverError::Unsuitable(format!("\"{position}\" is no position in a log")))
+        .map_err(|_| DriverError::Unsuitable(format!("\"{position}\" is not a position in a log")))
 }
 
 #[cfg(test)]

@@ -321,7 +321,7 @@ impl Driver for ProcessDriver {
             LogStart::Last(lines) => Ok(log_file::read_last(&path, lines)),
             LogStart::After(position) => {
                 let position = position.parse().map_err(|_| {
-                    DriverError::Unsuitable(format!("\"{position}\" is no position in a log"))
+                    DriverError::Unsuitable(format!("\"{position}\" is not a position in a log"))
                 })?;
                 Ok(log_file::read_after(&path, position))
             }

@@ -121,7 +121,7 @@ pub(crate) fn kill_all(processes: &[ProcessRecord]) {
     processes.iter().for_each(|process| signal(process, Signal::SIGKILL));
 }
 
-/// Lets suspended processes continue.
+/// Resumes suspended processes.
 pub(crate) fn continue_all(processes: &[ProcessRecord]) {
     processes.iter().for_each(|process| signal(process, Signal::SIGCONT));
 }

@@ -77,21 +77,22 @@ pub struct Giveback {
 pub struct Recover {
     #[command(flatten)]
     chosen: Chosen,
-    /// Examines instances that run by the health policy, too; without it only those that do not run are recovered
+    /// Also examine running instances by the health policy; without it only instances that do not run are
+    /// recovered
     #[arg(long)]
     check: bool,
-    /// Creates instances that are missing afterwards, and removes surplus ones
+    /// Create missing instances and remove surplus ones afterwards
     #[arg(long)]
     check_capacity: bool,
     /// The action to take instead of those of the health policy, for instance REBOOT
     #[arg(long, value_name = "ACTION")]
     operation: Option<String>,
-    /// How the operation REBOOT stops what runs: SOFT or HARD
+    /// Type of the operation REBOOT: SOFT or HARD
     #[arg(long = "type", value_name = "TYPE", requires = "operation")]
     reboot: Option<String>,
 }
 
-/// How instances are moved.
+/// Options of the commands that move instances.
 #[derive(Debug, Args)]
 struct Move {
     /// Only this part: all, or the name of an HA group
@@ -107,24 +108,24 @@ struct Move {
 /// Commands for the update of a deployment policy.
 #[derive(Debug, Subcommand)]
 pub enum UpdateCommand {
-    /// Shows how far the update is
+    /// Shows the progress of the update
     Status {
         #[command(flatten)]
         watch: Watch,
         #[command(flatten)]
         wait: Wait,
     },
-    /// Lets the slots in work finish and starts no further one
+    /// Pauses the update: slots in progress finish, and no further one starts
     Pause,
     /// Continues an update that is paused, or with --force one that is blocked
     Resume {
-        /// Do without the minimum available and the claims of HA groups, until the update is over
+        /// Ignore the minimum available and the claims of HA groups until the update has ended
         #[arg(long)]
         force: bool,
         #[command(flatten)]
         wait: Wait,
     },
-    /// Returns all slots to the version they had
+    /// Rolls all slots back to their previous version
     Rollback {
         #[command(flatten)]
         wait: Wait,
@@ -143,7 +144,7 @@ pub async fn run(context: &Context, exchange: &Exchange, action: &str, chosen: &
 /// Carries an action out that may lift rules.
 ///
 /// # Errors
-/// As [`run`].
+/// See [`run`].
 pub async fn run_forced(context: &Context, exchange: &Exchange, action: &str, wanted: &Forceable) -> Outcome {
     let Forceable { chosen, force } = wanted;
     let request = ActionRequest { force: force.then_some(true), ..chosen.request() };
@@ -154,7 +155,7 @@ pub async fn run_forced(context: &Context, exchange: &Exchange, action: &str, wa
 /// Moves an instance to a node.
 ///
 /// # Errors
-/// As [`run`].
+/// See [`run`].
 pub async fn take_over(context: &Context, exchange: &Exchange, wanted: &Takeover) -> Outcome {
     let request = ActionRequest { node: Some(wanted.node.clone()), ..wanted.how.request() };
     move_instances(context, exchange, (&wanted.policy, "takeover"), request, &wanted.how.wait).await
@@ -163,7 +164,7 @@ pub async fn take_over(context: &Context, exchange: &Exchange, wanted: &Takeover
 /// Moves instances to other nodes.
 ///
 /// # Errors
-/// As [`run`].
+/// See [`run`].
 pub async fn switch(context: &Context, exchange: &Exchange, wanted: &Switch) -> Outcome {
     let destination = (!wanted.to.is_empty()).then(|| wanted.to.clone());
     let request = ActionRequest { destination, ..wanted.how.request() };
@@ -173,7 +174,7 @@ pub async fn switch(context: &Context, exchange: &Exchange, wanted: &Switch) -> 
 /// Moves instances to the nodes on which they belong.
 ///
 /// # Errors
-/// As [`run`].
+/// See [`run`].
 pub async fn give_back(context: &Context, exchange: &Exchange, wanted: &Giveback) -> Outcome {
     let named = (wanted.policy.as_str(), "giveback");
     move_instances(context, exchange, named, wanted.how.request(), &wanted.how.wait).await
@@ -182,7 +183,7 @@ pub async fn give_back(context: &Context, exchange: &Exchange, wanted: &Giveback
 /// Recovers instances that have failed.
 ///
 /// # Errors
-/// As [`run`].
+/// See [`run`].
 pub async fn recover(context: &Context, exchange: &Exchange, wanted: &Recover) -> Outcome {
     let request = ActionRequest {
         check: wanted.check.then_some(true),
@@ -195,10 +196,10 @@ pub async fn recover(context: &Context, exchange: &Exchange, wanted: &Recover) -
     move_instances(context, exchange, named, request, &wanted.chosen.wait).await
 }
 
-/// Gives the action in progress up.
+/// Aborts the action in progress.
 ///
 /// # Errors
-/// As [`run`].
+/// See [`run`].
 pub async fn abort(context: &Context, exchange: &Exchange, policy: &str) -> Outcome {
     let id = act(context, exchange, policy, "abort", &ActionRequest::default()).await?;
     show(context, exchange, policy, &id).await
@@ -323,7 +324,7 @@ async fn act(
 /// Shows the update of a policy, or acts on it.
 ///
 /// # Errors
-/// As [`run`].
+/// See [`run`].
 pub async fn run_update(
     context: &Context,
     exchange: &Exchange,
@@ -402,7 +403,7 @@ fn hint(status: &WorkloadStatus) -> String {
     match (&status.update.blocked, status.update.state.as_str()) {
         (Some(blocked), _) => hint_for(blocked, &status.policy),
         (None, "rollback-completed") => format!(
-            "the version that was rolled back stays away until another one is written, or until: hzn rollout retry {}",
+            "the version that was rolled back is not deployed until another one is written, or until: hzn rollout retry {}",
             status.policy
         ),
         (None, _) => String::new(),

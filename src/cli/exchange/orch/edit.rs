@@ -133,7 +133,7 @@ pub fn apply_all(document: &mut Value, changes: &[String]) -> Outcome<bool> {
 fn apply(document: &mut Value, change: &str) -> Outcome<Effect> {
     let refuse = |why: &str| {
         CliError::input(
-            format!("the change {change} cannot be made"),
+            format!("the change {change} cannot be applied"),
             why,
             "give changes such as update.parallelism=2, scope.nodes+=edge-3 or scope.nodes-=edge-1",
         )
@@ -161,14 +161,14 @@ fn apply(document: &mut Value, change: &str) -> Outcome<Effect> {
         let nothing = || Effect::Nothing(format!("{key} is not set"));
         return Ok(if is_removed { Effect::Written } else { nothing() });
     }
-    let member = member_of(document, &path).ok_or_else(|| refuse("a part of the name is no object"))?;
+    let member = member_of(document, &path).ok_or_else(|| refuse("a part of the name is not an object"))?;
     match sign {
         None => *member = value_of(text),
         Some(is_added) => {
             if member.is_null() {
                 *member = json!([]);
             }
-            let items = member.as_array_mut().ok_or_else(|| refuse("the member is no list"))?;
+            let items = member.as_array_mut().ok_or_else(|| refuse("the member is not a list"))?;
             if is_added {
                 items.push(item);
             } else {

@@ -35,16 +35,16 @@ const COLUMNS: [(&str, &str); 8] = [
     ("reason", "reason"),
 ];
 
-/// Which events are meant.
+/// Selection of events.
 #[derive(Debug, Args)]
 pub struct ChosenEvents {
-    /// Go on with new events until interrupted; in a pipe as JSON, one event on each line
+    /// Follow new events until interrupted; when piped, as JSON with one event per line
     #[arg(short = 'f', long)]
     follow: bool,
-    /// Only those with a greater number [default: the newest]
+    /// Only events with a greater sequence number [default: the newest]
     #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(i64).range(0..))]
     since: Option<i64>,
-    /// Only those of this kind, or, with .* at its end, of all kinds that begin so
+    /// Only events of this kind, or, with a trailing .*, of all kinds with this prefix
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
     /// Maximum number of events, up to 1000

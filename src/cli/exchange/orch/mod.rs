@@ -18,7 +18,7 @@ use crate::wait::{self, Wait};
 /// Commands for what runs of a deployment policy.
 #[derive(Debug, Subcommand)]
 pub enum OrchCommand {
-    /// Shows what runs, where, and whether that is as wanted
+    /// Shows the current and the wanted instances with their nodes
     Status {
         /// Deployment policy
         policy: String,
@@ -37,7 +37,7 @@ pub enum OrchCommand {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Explains why instances are, or are not, on nodes
+    /// Explains the placement of instances
     Explain {
         /// Deployment policy
         policy: String,
@@ -54,7 +54,7 @@ pub enum OrchCommand {
     Start(action::Forceable),
     /// Stops all instances, or the one on a node, and starts none until a user does
     Stop(action::Forceable),
-    /// Starts what runs again, one instance at a time
+    /// Restarts the running instances, one at a time
     Restart(action::Forceable),
     /// Moves an instance to a node
     Takeover(action::Takeover),
@@ -64,16 +64,16 @@ pub enum OrchCommand {
     Giveback(action::Giveback),
     /// Recovers instances that have failed
     Recover(action::Recover),
-    /// Gives the action in progress up; what it has begun to start or stop is finished
+    /// Aborts the action in progress; starts and stops that have begun are finished
     Abort {
         /// Deployment policy
         policy: String,
     },
-    /// Lets what runs go on, and starts, stops, moves and updates nothing
+    /// Freezes instances: running ones continue, and nothing is started, stopped, moved or updated
     Freeze(action::Chosen),
     /// Ends a freeze
     Thaw(action::Chosen),
-    /// Forgets failed starts and stops, so that they are tried again
+    /// Clears failed starts and stops, so that they are retried
     Clear(action::Chosen),
     /// Sets the wanted number of instances: replicas, or flex.target
     Scale {
@@ -102,11 +102,11 @@ pub enum OrchCommand {
     Update {
         /// Deployment policy
         policy: String,
-        /// What to do about it
+        /// Action on the update
         #[command(subcommand)]
         command: action::UpdateCommand,
     },
-    /// Shows the events in the order of their numbers
+    /// Shows events, ordered by sequence number
     Events {
         /// Deployment policy
         policy: String,
@@ -152,7 +152,7 @@ async fn missing_part(context: &Context, exchange: &Exchange, policy: &str, part
 /// Runs a command for what runs of a deployment policy.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: OrchCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         OrchCommand::Status { policy, workload_unit, watch } => {

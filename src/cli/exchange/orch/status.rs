@@ -28,7 +28,7 @@ pub async fn read(context: &Context, exchange: &Exchange, policy: &str, part: Op
 /// See [`read`]; as it was sent, and as it is read.
 ///
 /// # Errors
-/// As [`read`].
+/// See [`read`].
 pub async fn read_status(
     context: &Context,
     exchange: &Exchange,
@@ -60,7 +60,7 @@ pub async fn read_status(
 /// Reads every workload unit, each with a page of its instances.
 ///
 /// # Errors
-/// As [`read`].
+/// See [`read`].
 pub async fn read_status_page(
     context: &Context,
     exchange: &Exchange,

@@ -24,19 +24,19 @@ const COLUMNS: [(&str, &str); 9] = [
     ("error", "err"),
 ];
 
-/// Which tasks are meant.
+/// Selection of tasks.
 #[derive(Debug, Args)]
 pub struct ChosenTasks {
-    /// Only those of this part: all, or the name of an HA group
+    /// Only tasks of this workload unit: all, or the name of an HA group
     #[arg(long = "unit", value_name = "UNIT")]
     workload_unit: Option<String>,
-    /// Only those of this slot: a number, or a node
+    /// Only tasks of this slot: a number, or a node
     #[arg(long, value_name = "SLOT")]
     slot: Option<String>,
-    /// Only those of this node
+    /// Only tasks of this node
     #[arg(long = "node", value_name = "NODE")]
     node: Option<String>,
-    /// Only those in this state, such as running or failed
+    /// Only tasks in this state, such as running or failed
     #[arg(long, value_name = "STATE")]
     state: Option<String>,
     /// Also those that ended and were replaced

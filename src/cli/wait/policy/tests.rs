@@ -241,6 +241,6 @@ fn held_rollout_and_one_that_went_back_end_the_wait() {
     assert!(matches!(&found, Progress::Held { why, .. } if why == "o/g: paused by o/ann"), "{found:?}");
     let old = Rollout { target: "o/s 1.5.0".to_owned(), ..held };
     assert!(matches!(judge(&pairs, &[old]), Progress::Pending(_)), "it is of the policy before the change");
-    let back = completed("o/g", true, "went back");
-    assert_eq!(judge(&pairs, &[back]), Progress::Failed("o/g: went back".to_owned()));
+    let back = completed("o/g", true, "was rolled back");
+    assert_eq!(judge(&pairs, &[back]), Progress::Failed("o/g: was rolled back".to_owned()));
 }

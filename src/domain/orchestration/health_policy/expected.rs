@@ -30,7 +30,7 @@ impl Expected {
         let expression = text.strip_prefix(EXPRESSION).map(compile).transpose().map_err(|error| {
             let error = error.to_string();
             let reason = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            format!("is no regular expression: {reason}")
+            format!("is not a regular expression: {reason}")
         })?;
         Ok(Self { text: text.to_owned(), expression })
     }

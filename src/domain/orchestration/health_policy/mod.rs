@@ -58,7 +58,7 @@ pub struct Detection {
     pub detection_modes: Vec<DetectionMode>,
 }
 
-/// How the results of several modes are combined.
+/// Combination of the results of several modes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum RecoveryConditional {
@@ -380,7 +380,7 @@ impl HealthPolicy {
         match kind.filter(|_| members > 0 && capable == 0) {
             Some(kind) => Err(MembersError {
                 path: format!("{path}.recovery.actions"),
-                rule: format!("must not be {}: no agent of a member takes commands", kind.word()),
+                rule: format!("must not be {}: no agent of a member accepts commands", kind.word()),
             }),
             None => Ok(()),
         }

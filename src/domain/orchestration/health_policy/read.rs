@@ -140,7 +140,7 @@ fn without_form_of_1_0(path: &str, mut detection: Value) -> Read<Value> {
         let options = members.get_mut("options").and_then(Value::as_object_mut);
         let Some(value) = options.and_then(|options| options.remove(name)) else { continue };
         if members.contains_key(name) {
-            let rule = format!("must not be given beside {path}.{name}");
+            let rule = format!("must not be combined with {path}.{name}");
             return Err(MembersError { path: format!("{path}.options.{name}"), rule });
         }
         members.insert(name.to_owned(), value);
@@ -181,7 +181,7 @@ fn modes(detection: &mut Object) -> Read<Vec<DetectionMode>> {
     let is_single = detection.has("type") || detection.has("options");
     let list = match detection.take("detection_modes") {
         Some(_) if is_single => {
-            return Err(detection.broken("detection_modes", "must not be given beside type or options"));
+            return Err(detection.broken("detection_modes", "must not be combined with type or options"));
         }
         Some(Value::Array(list)) if !list.is_empty() && list.len() <= DetectionType::ALL.len() => list,
         Some(_) | None if !is_single => {

@@ -80,7 +80,7 @@ fn options_of_version_1_0_are_read() {
     let both =
         json!({"detection": {"type": "NODE_STATUS_POLLING", "interval": 60, "options": {"interval": 60}}});
     let refused = read(both).unwrap_err();
-    let expected = ".detection.options.interval must not be given beside";
+    let expected = ".detection.options.interval must not be combined with";
     assert!(refused.contains(expected), "{refused}");
     let later = json!({"detection": {"detection_modes": [{"type": "NODE_STATUS_POLLING", "options": {"interval": 60}}]}});
     assert!(read(later).is_err());
@@ -153,7 +153,7 @@ fn document_that_breaks_a_rule_is_refused_with_the_member_and_the_rule() {
         ),
         (
             url(&json!({"poll_url_healthy_response": "re:("})),
-            ".detection.detection_modes[0].options.poll_url_healthy_response is no regular expression: unclosed group",
+            ".detection.detection_modes[0].options.poll_url_healthy_response is not a regular expression: unclosed group",
         ),
         (
             url(&json!({"poll_url_retry_interval": 0})),
@@ -163,7 +163,7 @@ fn document_that_breaks_a_rule_is_refused_with_the_member_and_the_rule() {
         (json!({"detection": {}}), ".detection.detection_modes must be a list of 1 to 6 modes"),
         (
             json!({"detection": {"type": "LIFECYCLE_EVENTS", "detection_modes": []}}),
-            ".detection.detection_modes must not be given beside type or options",
+            ".detection.detection_modes must not be combined with type or options",
         ),
         (with(json!({"fencing": ["STORAGE"]})), ".recovery.fencing STORAGE is not supported"),
         (
@@ -281,5 +281,5 @@ fn body_is_healthy_when_it_contains_what_is_expected() {
     let expression = Expected::parse(r#"re:"status":\s*"(ok|fine)""#).unwrap();
     assert!(expression.is_in(r#"{"status": "fine"}"#) && !expression.is_in(r#"{"status": "bad"}"#));
     let huge = format!("re:{}", "(a{1000}){1000}");
-    assert!(Expected::parse(&huge).unwrap_err().starts_with("is no regular expression"));
+    assert!(Expected::parse(&huge).unwrap_err().starts_with("is not a regular expression"));
 }

@@ -44,9 +44,9 @@ pub fn needs_privileges(service: &str, deployment: &Value) -> Result<bool, Unrea
 /// Returns the names of all secrets that the containers of a deployment use.
 ///
 /// # Shape
-/// As [`needs_privileges`].
+/// See [`needs_privileges`].
 /// # Errors
-/// As [`needs_privileges`].
+/// See [`needs_privileges`].
 pub fn declared_secrets(service: &str, deployment: &Value) -> Result<BTreeSet<String>, UnreadableDeployment> {
     let description = Description::read(service, deployment)?;
     let containers = description.services.into_values().flatten();

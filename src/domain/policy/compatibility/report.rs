@@ -93,7 +93,7 @@ pub enum Incompatibility {
     ServiceNamespace { service: String, agent: String },
     /// The pattern names another namespace than the agent accepts patterns of.
     #[error(
-        "the pattern names the namespace \"{pattern}\", but the agent takes patterns of \"{wanted}\" only"
+        "the pattern names the namespace \"{pattern}\", but the agent accepts patterns of \"{wanted}\" only"
     )]
     PatternNamespace { pattern: String, wanted: String },
     /// The policy's constraints exclude the namespace that it names.

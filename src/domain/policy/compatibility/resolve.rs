@@ -100,7 +100,7 @@ pub fn resolve_service<'a>(
 /// its own, as in the reference.
 ///
 /// # Errors
-/// As [`resolve_service`].
+/// See [`resolve_service`].
 pub fn resolve_dependencies<'a>(
     source: &'a impl ServiceSource,
     definition: &ServiceDefinition,

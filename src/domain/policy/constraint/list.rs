@@ -109,7 +109,7 @@ impl ConstraintList {
     ///
     /// For repeated evaluation keep the tree of [`ConstraintList::parse`] instead.
     /// # Errors
-    /// As [`ConstraintList::parse`].
+    /// See [`ConstraintList::parse`].
     pub fn is_satisfied_by(&self, properties: &PropertyList) -> Result<bool, ConstraintError> {
         self.parse().map(|tree| tree.is_satisfied_by(properties))
     }

@@ -24,7 +24,7 @@ pub enum SyntaxProblem {
     #[error("`{character}` means nothing here; values with special characters must be quoted")]
     UnknownCharacter { character: char },
     /// The digits of a number are followed by other letters, or the number is too large.
-    #[error("this is no number; names that begin with a digit must be quoted")]
+    #[error("this is not a number; names that begin with a digit must be quoted")]
     NotANumber,
     /// A quoted text has no end.
     #[error("the quoted text has no end")]
@@ -68,7 +68,7 @@ pub enum EvaluationError {
     #[error("exponent {exponent} is beyond {MAX_EXPONENT}")]
     Exponent { exponent: String },
     /// The result is not a finite number.
-    #[error("the result of {operator} is no finite number")]
+    #[error("the result of {operator} is not a finite number")]
     NotFinite { operator: &'static str },
     /// An operator is applied to a value of a type that it does not take.
     #[error("{operator} cannot be applied to {operands}")]

@@ -47,7 +47,7 @@ fn number_or_digits<'de, D: Deserializer<'de>>(input: D) -> Result<i64, D::Error
         Value::String(digits) => digits.parse().ok(),
         other => other.as_i64(),
     };
-    number.ok_or_else(|| D::Error::custom(format!("{value} is no version of a protocol")))
+    number.ok_or_else(|| D::Error::custom(format!("{value} is not a version of a protocol")))
 }
 
 impl AgreementProtocol {

@@ -26,13 +26,13 @@ pub fn operations() -> Vec<Operation> {
 fn status_operations() -> Vec<Operation> {
     vec![
         get("/admin/status", "get_status", status::get_status)
-            .doc(TAG, "Counts what the caller may know of the exchange")
+            .doc(TAG, "Returns the counts of the exchange that the caller may see")
             .success("the counts"),
         get("/admin/orgstatus", "get_organizations_status", status::get_organizations_status)
             .doc(TAG, "Counts the nodes of organizations")
             .success("the counts"),
         get("/orgs/{organization}/status", "get_organization_status", status::get_organization_status)
-            .doc(ORGANIZATIONS, "Counts what the caller may know of one organization")
+            .doc(ORGANIZATIONS, "Returns the counts of one organization that the caller may see")
             .success("the counts"),
     ]
 }
@@ -43,19 +43,19 @@ fn action_operations() -> Vec<Operation> {
             .doc(TAG, "Sets one value of the running configuration of this exchange")
             .success("set"),
         post("/admin/reload", "reload_configuration", action::reload_configuration)
-            .doc(TAG, "Brings the configuration back to what the exchange was started with")
+            .doc(TAG, "Resets the configuration to that with which the exchange was started")
             .success("reloaded"),
         post("/admin/clearauthcaches", "clear_caches", action::clear_caches)
-            .doc(TAG, "Makes every exchange forget the logins that it has checked")
+            .doc(TAG, "Clears the cached credentials of every exchange")
             .success("forgotten"),
         get("/admin/dropdb/token", "get_drop_token", action::get_drop_token)
-            .doc(TAG, "Answers an empty token, which older clients ask for")
+            .doc(TAG, "Returns an empty token, which older clients request")
             .success("no token is needed"),
         post("/admin/dropdb", "drop_database", action::drop_database)
             .doc(TAG, "Removes everything but the root user")
             .success("removed"),
         post("/admin/initdb", "init_database", action::init_database)
-            .doc(TAG, "Makes what every exchange has from its first start on, as far as it is missing")
+            .doc(TAG, "Creates the initial contents of an exchange as far as they are missing")
             .success("made"),
     ]
 }
@@ -63,7 +63,7 @@ fn action_operations() -> Vec<Operation> {
 fn organization_operations() -> Vec<Operation> {
     vec![
         get(AGENT_FILES, "get_agent_files", agent_file::get_agent_files)
-            .doc(ORGANIZATIONS, "Answers the versions that agents upgrade to; the organization is always IBM")
+            .doc(ORGANIZATIONS, "Returns the versions that agents upgrade to; the organization is always IBM")
             .success("the versions"),
         put(AGENT_FILES, "replace_agent_files", agent_file::replace_agent_files)
             .doc(ORGANIZATIONS, "Replaces the versions that agents upgrade to")

@@ -34,7 +34,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .success("the agreements")
             .empty("there is none"),
         get(ONE, "get_agbot_agreement", get_agreement)
-            .doc(TAG, "Answers an agreement of an agbot")
+            .doc(TAG, "Returns an agreement of an agbot")
             .success("the agreement")
             .empty("it is not there"),
         put(ONE, "replace_agbot_agreement", replace_agreement)

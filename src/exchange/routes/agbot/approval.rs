@@ -39,16 +39,16 @@ const MOST_ROWS: i64 = 10_000;
 pub(super) fn operations() -> Vec<Operation> {
     vec![
         get(ALL, "list_agbot_approvals", list_approvals)
-            .doc(TAG, "Lists the agbots of an organization with their approvals, and what any agbot serves to its nodes")
+            .doc(TAG, "Lists the agbots of an organization with their approvals, and the entries that any agbot serves to its nodes")
             .success("the agbots and the entries"),
         put(ENTRY, "confirm_served_entry", confirm_entry)
-            .doc(TAG, "Confirms what an agbot serves to the nodes of the organization: the hub's own agbot yields to it")
+            .doc(TAG, "Confirms an entry that an agbot serves to the nodes of the organization: the hub's own agbot yields to it")
             .success("confirmed"),
         delete(ENTRY, "withdraw_served_entry", withdraw_entry)
-            .doc(TAG, "Withdraws the confirmation of what an agbot serves: the hub's own agbot no longer yields to it")
+            .doc(TAG, "Withdraws the confirmation of an entry that an agbot serves: the hub's own agbot no longer yields to it")
             .success("withdrawn"),
         get(ONE, "get_agbot_approval", get_approval)
-            .doc(TAG, "Shows who approved an agbot")
+            .doc(TAG, "Returns the approval of an agbot")
             .success("the approval"),
         put(ONE, "approve_agbot", approve)
             .doc(TAG, "Approves an agbot: it gets the rights of agbots")

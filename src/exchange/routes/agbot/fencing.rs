@@ -13,13 +13,13 @@ use crate::extract::Body;
 use crate::operation::row::post;
 use crate::operation::{Op, Operation, ResourcePath};
 
-/// How far the wanted number may be ahead of the last one: the record of the agbot may be newer than that of a restored exchange.
+/// Largest accepted lead of the wanted number over the last one: the record of the agbot may be newer than that of a restored exchange.
 const MOST_LEAP: i64 = 1_000_000;
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
         post("/orgs/{organization}/agbots/{agreementbot}/fencing", "create_fencing_number", create)
-            .doc("agbot", "Gives the agbot a fencing number for its leases, above all that were given before")
+            .doc("agbot", "Assigns the agbot a fencing number for its leases, greater than all earlier ones")
             .unaudited(
                 "nothing is decided by a number alone: tasks are published under it, and that is recorded",
             )

@@ -37,7 +37,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .doc(TAG, "Sends a message of a node to an agbot")
             .success("sent"),
         get(ONE, "get_agbot_message", get_message)
-            .doc(TAG, "Answers a message to an agbot")
+            .doc(TAG, "Returns a message to an agbot")
             .success("the message"),
         delete(ONE, "delete_agbot_message", delete_message)
             .doc(TAG, "Removes a message to an agbot")

@@ -34,7 +34,7 @@ pub fn operations() -> Vec<Operation> {
             .success("the agbots")
             .empty("no agbot fits"),
         get(AGBOT, "get_agbot", read::get_agbot)
-            .doc(TAG, "Answers an agbot or one attribute of it")
+            .doc(TAG, "Returns an agbot or one attribute of it")
             .response::<AgbotsResponse>(200, "the agbot"),
         put(AGBOT, "replace_agbot", put::replace_agbot)
             .doc(TAG, "Creates an agbot or replaces its attributes")

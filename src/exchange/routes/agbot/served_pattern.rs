@@ -68,7 +68,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .success("removed"),
         get(ONE, "get_served_pattern", served_entry::get_entry::<ServedPatterns>)
             .alias(ONE_ALIAS)
-            .doc(TAG, "Answers one of the patterns that an agbot serves")
+            .doc(TAG, "Returns one of the patterns that an agbot serves")
             .success("the entry")
             .empty("it is not there"),
         delete(ONE, "delete_served_pattern", served_entry::delete_entry::<ServedPatterns>)

@@ -69,7 +69,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .success("removed"),
         get(ONE, "get_served_policy", served_entry::get_entry::<ServedPolicies>)
             .alias(ONE_ALIAS)
-            .doc(TAG, "Answers one of the deployment policies that an agbot serves")
+            .doc(TAG, "Returns one of the deployment policies that an agbot serves")
             .success("the entry")
             .empty("it is not there"),
         delete(ONE, "delete_served_policy", served_entry::delete_entry::<ServedPolicies>)

@@ -30,7 +30,7 @@ use crate::routes::deployment_policy::require_interval;
 const NAMED_CONFLICTS: usize = 10;
 const CLUSTER: &str = "cluster";
 
-/// Makes a group with its members.
+/// Creates a group with its members.
 pub(super) async fn create<P>(
     op: &Op<P>,
     permission: &Permission<right::HaGroupWrite>,
@@ -263,9 +263,9 @@ fn check_change<'a>(
     let facts = HaGroupFacts { org: &group.org, is_admin: group.is_admin, owner: group.owner.as_ref() };
     check_ha_group_change(caller, facts, member_owners).map_err(|refused| {
         let reason = match refused {
-            HaGroupRefused::AdminGroup => "an administrator made the group",
+            HaGroupRefused::AdminGroup => "an administrator created the group",
             HaGroupRefused::ForeignNodes => "nodes of the group belong to other users",
-            HaGroupRefused::ForeignGroup => "the group is empty and another user made it",
+            HaGroupRefused::ForeignGroup => "the group is empty and another user created it",
         };
         ApiError::access_denied(format!(
             "Access denied: '{caller}' does not have authorization to change high availability node group '{}/{}': {reason}",

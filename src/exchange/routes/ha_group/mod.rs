@@ -36,7 +36,7 @@ fn group_operations() -> Vec<Operation> {
             .success("the groups")
             .empty("none"),
         get(ONE, "get_ha_group", read::get_ha_group)
-            .doc(TAG, "Answers one HA group")
+            .doc(TAG, "Returns one HA group")
             .success("the group")
             .empty("there is none"),
         post(ONE, "create_ha_group", write::create_ha_group)
@@ -45,13 +45,13 @@ fn group_operations() -> Vec<Operation> {
             .success("created")
             .response::<ApiResponse>(
                 409,
-                "the group exists, or a node is in a group already: the text names both",
+                "the group exists, or a node is in a group already: the message names both",
             ),
         put(ONE, "update_ha_group", write::update_ha_group)
             .doc(TAG, "Replaces the members of an HA group, or its description, or both")
             .audit(Subject::HaGroup)
             .success("changed")
-            .response::<ApiResponse>(409, "a node is in another group: the text names both"),
+            .response::<ApiResponse>(409, "a node is in another group: the message names both"),
         delete(ONE, "delete_ha_group", write::delete_ha_group)
             .doc(TAG, "Deletes an HA group; its nodes stay")
             .audit(Subject::HaGroup)
@@ -64,9 +64,9 @@ fn group_operations() -> Vec<Operation> {
         delete(MEMBER, "remove_ha_group_node", write::remove_ha_group_node)
             .doc(TAG, "Takes one node out of an HA group")
             .audit(Subject::HaGroup)
-            .success("it is in no group any more"),
+            .success("the node is no longer in the group"),
         get(STATUS, "get_ha_group_management_status", read::get_management_status)
-            .doc(TAG, "Answers where a management policy stands on the members of an HA group")
+            .doc(TAG, "Returns the progress of a management policy on the members of an HA group")
             .success("the members")
             .response::<ApiResponse>(404, "there is no such group, or it has no member"),
     ]
@@ -79,7 +79,7 @@ fn document_operations() -> Vec<Operation> {
             .success("the groups")
             .empty("none"),
         get(ONE_DOCUMENT, "get_ha_group_document", read::get_ha_group_document)
-            .doc(TAG, "Answers one HA group as a document")
+            .doc(TAG, "Returns one HA group as a document")
             .success("the group")
             .empty("there is none"),
         post(ALL_DOCUMENTS, "create_ha_group_document", write::create_ha_group_document)
@@ -87,12 +87,12 @@ fn document_operations() -> Vec<Operation> {
             .success("created")
             .response::<ApiResponse>(
                 409,
-                "the group exists, or a node is in a group already: the text names both",
+                "the group exists, or a node is in a group already: the message names both",
             ),
         put(ALL_DOCUMENTS, "replace_ha_group_document", write::replace_ha_group_document)
             .doc(TAG, "Replaces the members of the HA group that the document names")
             .success("replaced")
-            .response::<ApiResponse>(409, "a node is in another group: the text names both"),
+            .response::<ApiResponse>(409, "a node is in another group: the message names both"),
         delete(ONE_DOCUMENT, "delete_ha_group_document", write::delete_ha_group)
             .doc(TAG, "Deletes an HA group; its nodes stay")
             .audit(Subject::HaGroup)

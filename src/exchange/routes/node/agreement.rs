@@ -32,7 +32,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .success("the agreements")
             .empty("there is none"),
         get(ONE, "get_node_agreement", get_agreement)
-            .doc(TAG, "Answers an agreement of a node")
+            .doc(TAG, "Returns an agreement of a node")
             .success("the agreement")
             .empty("it is not there"),
         put(ONE, "replace_node_agreement", replace_agreement)

@@ -22,7 +22,7 @@ const PATH: &str = "/orgs/{organization}/nodes/{node}/errors";
 pub(super) fn operations() -> Vec<Operation> {
     vec![
         get(PATH, "get_node_errors", get_errors)
-            .doc(TAG, "Answers the errors of a node")
+            .doc(TAG, "Returns the errors of a node")
             .success("the errors"),
         put(PATH, "replace_node_errors", replace_errors)
             .doc(TAG, "Replaces the errors of a node")

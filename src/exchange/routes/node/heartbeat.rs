@@ -15,10 +15,7 @@ use crate::{ApiError, Exchange};
 pub(super) fn operations() -> Vec<Operation> {
     vec![
         post("/orgs/{organization}/nodes/{node}/heartbeat", "heartbeat_node", heartbeat_node)
-            .doc(
-                super::TAG,
-                "Records a heartbeat of a node, and what it reports about itself if there is a body",
-            )
+            .doc(super::TAG, "Records a heartbeat of a node, and its report about itself if there is a body")
             .unaudited(
                 "a heartbeat: kept in memory and written in batches, nothing is decided by a single one",
             )

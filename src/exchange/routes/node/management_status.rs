@@ -1,4 +1,4 @@
-//! Where management policies stand on a node.
+//! Status of management policies on a node.
 //!
 //! Source: exchange-api 4.4.1.
 
@@ -28,15 +28,15 @@ const ONE: &str = "/orgs/{organization}/nodes/{node}/managementStatus/{managemen
 pub(super) fn operations() -> Vec<Operation> {
     vec![
         get(ALL, "list_management_statuses", list_statuses)
-            .doc(TAG, "Lists where management policies stand on a node")
+            .doc(TAG, "Lists the statuses of management policies on a node")
             .success("the statuses")
             .empty("there is none"),
         get(ONE, "get_management_status", get_status)
-            .doc(TAG, "Answers where a management policy stands on a node")
+            .doc(TAG, "Returns the status of a management policy on a node")
             .success("the status")
             .empty("it is not there"),
         put(ONE, "replace_management_status", replace_status)
-            .doc(TAG, "Records where a management policy stands on a node")
+            .doc(TAG, "Records the status of a management policy on a node")
             .audit(Subject::NodeManagementStatus)
             .success("recorded"),
         delete(ONE, "delete_management_status", delete_status)

@@ -37,7 +37,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .doc(TAG, "Sends a message of an agbot to a node")
             .success("sent"),
         get(ONE, "get_node_message", get_message)
-            .doc(TAG, "Answers a message to a node")
+            .doc(TAG, "Returns a message to a node")
             .success("the message"),
         delete(ONE, "delete_node_message", delete_message)
             .doc(TAG, "Removes a message to a node")

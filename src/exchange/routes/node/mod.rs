@@ -46,7 +46,7 @@ pub fn operations() -> Vec<Operation> {
             .success("the nodes")
             .empty("no node fits"),
         get(NODE, "get_node", get::get_node)
-            .doc(TAG, "Answers a node or one attribute of it")
+            .doc(TAG, "Returns a node or one attribute of it")
             .response::<NodesResponse>(200, "the node"),
         put(NODE, "replace_node", put::replace_node)
             .doc(TAG, "Creates a node or replaces its attributes")

@@ -30,38 +30,38 @@ pub(super) fn operations() -> Vec<Operation> {
     let action = |operation: Operation| operation.audit(Subject::NodeOrchestration).success("done");
     vec![
         get(PATH, "get_node_orchestration", get_orchestration)
-            .doc(TAG, "Returns whether services are placed on a node, and what it reports about itself")
-            .success("what its operator asks for, and its last report"),
+            .doc(TAG, "Returns the orchestration settings of a node and its report about itself")
+            .success("the settings of its operator and its last report"),
         put(SPEC, "replace_node_orchestration", replace_orchestration)
-            .doc(TAG, "Says whether services are placed on a node: active, pause or drain, and whether it is frozen")
+            .doc(TAG, "Replaces the orchestration settings of a node: availability (active, pause or drain), freeze, capacities and domains")
             .audit(Subject::NodeOrchestration)
             .success("replaced"),
         patch(SPEC, "patch_node_orchestration", patch_orchestration)
             .doc(
                 TAG,
-                "Changes whether services are placed on a node: active, pause or drain, or whether it is frozen",
+                "Changes orchestration settings of a node: availability (active, pause or drain), freeze, capacities and domains",
             )
             .audit(Subject::NodeOrchestration)
             .success("changed"),
         action(
             post("/orgs/{organization}/nodes/{node}/actions/freeze", "freeze_node", freeze_node)
-                .doc(TAG, "Freezes a node: nothing starts, stops or moves there by itself"),
+                .doc(TAG, "Freezes a node: the engine starts, stops and moves nothing there"),
         ),
         action(
             post("/orgs/{organization}/nodes/{node}/actions/thaw", "thaw_node", thaw_node)
-                .doc(TAG, "Ends that a node is frozen"),
+                .doc(TAG, "Thaws a frozen node"),
         ),
         action(
             post("/orgs/{organization}/nodes/{node}/actions/drain", "drain_node", drain_node)
-                .doc(TAG, "Lets services leave a node"),
+                .doc(TAG, "Drains a node"),
         ),
         action(
             post("/orgs/{organization}/nodes/{node}/actions/activate", "activate_node", activate_node)
-                .doc(TAG, "Lets services be placed on a node again"),
+                .doc(TAG, "Makes a node available for placement again"),
         ),
         action(
             post("/orgs/{organization}/nodes/{node}/actions/pause", "pause_node", pause_node)
-                .doc(TAG, "Places and updates nothing on a node; what runs stays"),
+                .doc(TAG, "Pauses a node: nothing is placed or updated there, and running instances stay"),
         ),
     ]
 }

@@ -26,7 +26,7 @@ const PATH: &str = "/orgs/{organization}/nodes/{node}/policy";
 pub(super) fn operations() -> Vec<Operation> {
     vec![
         get(PATH, "get_node_policy", get_policy)
-            .doc(TAG, "Answers the policy of a node")
+            .doc(TAG, "Returns the policy of a node")
             .success("the policy"),
         put(PATH, "replace_node_policy", replace_policy)
             .doc(TAG, "Replaces the policy of a node")

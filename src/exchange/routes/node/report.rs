@@ -32,7 +32,7 @@ const TAG: &str = "node orchestration";
 pub(super) fn operations() -> Vec<Operation> {
     vec![
         put("/orgs/{organization}/nodes/{node}/orchestration/status", "report_node", report_node)
-            .doc(TAG, "Reports what a node does and how loaded it is; what is left out stays as it was")
+            .doc(TAG, "Reports the activity and the load of a node; members that are left out keep their values")
             .audit(Subject::NodeOrchestration)
             .success("recorded"),
         get("/orgs/{organization}/orchestration/statistics", "list_node_statistics", list_statistics)

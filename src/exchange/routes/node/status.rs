@@ -23,7 +23,7 @@ const PATH: &str = "/orgs/{organization}/nodes/{node}/status";
 pub(super) fn operations() -> Vec<Operation> {
     vec![
         get(PATH, "get_node_status", get_status)
-            .doc(TAG, "Answers the status of a node")
+            .doc(TAG, "Returns the status of a node")
             .success("the status"),
         put(PATH, "replace_node_status", replace_status)
             .doc(TAG, "Replaces the status of a node")

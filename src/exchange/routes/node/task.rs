@@ -43,10 +43,10 @@ const MOST_TASKS: i64 = 1_000;
 pub(super) fn operations() -> Vec<Operation> {
     vec![
         get(ALL, "list_node_tasks", list_tasks)
-            .doc(TAG, "Lists the tasks of a node: what is wanted of them, and what the node reported")
+            .doc(TAG, "Lists the tasks of a node with their desired and reported states")
             .success("the tasks"),
         put(ONE, "replace_node_task", replace_task)
-            .doc(TAG, "Publishes what is wanted of a task; a repeated request changes nothing")
+            .doc(TAG, "Publishes the desired state of a task; a repeated request changes nothing")
             .audit(Subject::NodeTask)
             .success("published")
             .response::<TaskConflict>(409, "the stored task does not allow it"),
@@ -59,7 +59,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .doc(TAG, "Reports the state of a task; states and sequence numbers only grow")
             .audit(Subject::NodeTask)
             .success("recorded")
-            .response::<TaskConflict>(409, "the report is old, or would take the state back"),
+            .response::<TaskConflict>(409, "the report is old, or would revert the state"),
     ]
 }
 

@@ -61,7 +61,7 @@ async fn report_health(
     require_short("message", request.message.as_deref().unwrap_or_default(), LONGEST_TEXT)?;
     require_short("checkError", request.check_error.as_deref().unwrap_or_default(), LONGEST_TEXT)?;
     if request.healthy.is_some() && request.check_error.is_some() {
-        return Err(ApiError::invalid_input("checkError must not be given beside healthy"));
+        return Err(ApiError::invalid_input("checkError must not be combined with healthy"));
     }
     check_peers(&request)?;
     request.restarts.as_ref().map_or(Ok(()), check_restarts)?;

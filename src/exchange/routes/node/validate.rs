@@ -64,7 +64,7 @@ fn problem(property: &ServiceProperty) -> Option<&'static str> {
             Some("value must be true or false")
         }
         "int" if op == "in" => Some("op of an int must be =, >= or <="),
-        "int" if !is_any && value.parse::<i32>().is_err() => Some("value must be a whole number"),
+        "int" if !is_any && value.parse::<i32>().is_err() => Some("value must be an integer"),
         "version" if op != "=" && op != "in" => Some("op of a version must be = or in"),
         "version" if !is_any && ExchangeRange::parse(value).is_none() => {
             Some("value must be a version or a range of versions")

@@ -25,11 +25,11 @@ pub fn operations() -> Vec<Operation> {
     let mut operations = orchestration::operations();
     operations.extend([
         get("/orgs", "list_organizations", read::list_organizations)
-            .doc(TAG, "Lists the organizations that the caller may know of")
+            .doc(TAG, "Lists the organizations that the caller may see")
             .success("the organizations")
             .empty("none"),
         get(ONE, "get_organization", read::get_organization)
-            .doc(TAG, "Answers one organization, or one attribute of it")
+            .doc(TAG, "Returns one organization, or one attribute of it")
             .success("the organization, or the attribute")
             .response_either::<OrganizationsResponse, ApiResponse>(404, "there is none"),
         post(ONE, "create_organization", write::create_organization)

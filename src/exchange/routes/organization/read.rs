@@ -29,7 +29,7 @@ pub async fn list_organizations(
 ) -> Result<List<OrganizationsResponse>, ApiError> {
     let Op { exchange, caller, parameters: Query(query), .. } = op;
     if query.orgtype.as_deref().is_some_and(|wanted| wanted != MULTI_TENANT_ORG) {
-        return Err(ApiError::invalid_input("orgtype: only the type IBM can be asked for"));
+        return Err(ApiError::invalid_input("orgtype: only the type IBM can be requested"));
     }
     let filter = Arc::new(Filter {
         only: visible_organizations(&caller),
@@ -62,7 +62,7 @@ fn shaped(found: Vec<Organization>) -> Result<Page<String>, ApiError> {
     Ok(Page::object(found, PAGE_ROWS, |last| last.org.clone(), response)?)
 }
 
-/// Which organizations a list may show; none: all.
+/// Organizations that a list may show; none: all.
 ///
 /// # Source
 /// Exchange-api 3.4.

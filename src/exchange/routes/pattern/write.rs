@@ -32,7 +32,7 @@ pub(super) async fn create_pattern(
     validate(&request)?;
     let row = row(org, id, &caller.account(), &request, exchange.now());
     let warnings = warnings(exchange, &request);
-    // Access control lets strangers come this far only when the id is that of a public pattern.
+    // Access control admits unauthenticated clients here only when the id is that of a public pattern.
     let is_foreign = caller.role != Role::Root && caller.org != *org;
     op.write(&permission, "pattern.create", async |mut tx| {
         require_references(&mut tx, org, &request).await?;

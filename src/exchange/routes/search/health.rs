@@ -78,7 +78,7 @@ async fn response(
     pages::list(r#"{"nodes":{"#, "}}", move |after| page(wanted.clone(), after)).await
 }
 
-/// Which nodes are wanted.
+/// Selection of nodes.
 struct Wanted {
     exchange: Exchange,
     orgs: Vec<String>,

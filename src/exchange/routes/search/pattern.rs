@@ -1,4 +1,4 @@
-//! Which nodes may a pattern concern.
+//! Search for nodes that a pattern may select.
 //!
 //! Source: exchange-api 7.2.
 
@@ -28,7 +28,7 @@ pub(super) fn operations() -> Vec<Operation> {
             search_nodes_by_pattern,
         )
         .alias("/orgs/{organization}/deployment/patterns/{pattern}/search")
-        .doc(super::TAG, "Finds nodes that a pattern may concern")
+        .doc(super::TAG, "Finds nodes that a pattern may select")
         .unaudited("it only reads")
         .success("the nodes")
         .empty("no node fits"),
@@ -85,7 +85,7 @@ async fn search_nodes_by_pattern(
     pages::list(r#"{"nodes":["#, r#"],"lastIndex":0}"#, move |after| page(wanted.clone(), after)).await
 }
 
-/// Which nodes are wanted.
+/// Selection of nodes.
 struct Wanted {
     exchange: Exchange,
     orgs: Vec<String>,

@@ -104,7 +104,7 @@ async fn search_nodes_by_service(
     .await
 }
 
-/// Where to look for a service, and how it is written in a status.
+/// Scope of the search for a service, and its notation in a status.
 struct Running {
     org: String,
     owner: Option<UserId>,

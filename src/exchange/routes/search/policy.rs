@@ -1,4 +1,4 @@
-//! Which nodes may a deployment policy concern: paged, with a place that the exchange remembers for each agbot.
+//! Search for nodes that a deployment policy may select: paged, with a position that the exchange remembers for each agbot.
 //!
 //! Source: exchange-api 7.1.
 
@@ -31,11 +31,11 @@ pub(super) fn operations() -> Vec<Operation> {
             search_nodes_by_policy,
         )
         .alias("/orgs/{organization}/deployment/policies/{policy}/search")
-        .doc(super::TAG, "Finds nodes that a deployment policy may concern")
+        .doc(super::TAG, "Finds nodes that a deployment policy may select")
         .unaudited("it reads, and notes only where the series of an agbot's searches stands")
         .success("the nodes")
         .empty("no node fits")
-        .response::<SessionConflict>(409, "another series of searches is under way"),
+        .response::<SessionConflict>(409, "another series of searches is in progress"),
     ]
 }
 
@@ -64,7 +64,7 @@ async fn search_nodes_by_policy(
     let response = op
         .write(&permission, "search.nodes_by_policy", async |mut tx| {
             let service = policy_service(&mut tx, org, policy).await?;
-            // Only agbots page: a person's search starts anew each time.
+            // Only agbots page: each search of a user starts from the beginning.
             let key = SessionKey { org, policy, agbot_org: &caller.org, agbot: &caller.id };
             let stored = match caller.role {
                 role if role.is_agbot() => search::lock_session(&mut tx, key).await?,
@@ -141,7 +141,7 @@ async fn search_all(
     .await
 }
 
-/// Which nodes a search without pages wants.
+/// Nodes that a search without pages selects.
 struct Wanted {
     orgs: Vec<String>,
     owner: Option<UserId>,
@@ -151,7 +151,7 @@ struct Wanted {
     until: Timestamp,
 }
 
-/// Where a page ends: last change, organization, node.
+/// End of a page: last change, organization, node.
 type Place = (Timestamp, String, String);
 
 async fn page(
@@ -189,7 +189,7 @@ async fn policy_service(
         .map_err(|error| ApiError::internal(format!("service of deployment policy {org}/{policy}: {error}")))
 }
 
-/// Where to continue; an error is the series that is under way instead.
+/// Position at which to continue; an error is the series that is in progress instead.
 fn place<'s>(
     request: &PolicySearchRequest,
     stored: Option<&'s SessionRow>,
@@ -224,7 +224,7 @@ fn conflict(key: SessionKey<'_>, running: &SessionRow) -> ApiError {
 /// Effect of a search on its series.
 #[derive(Debug, PartialEq, Eq)]
 struct Step {
-    /// Where the series stands now; `None` ends it.
+    /// Current position of the series; `None` ends it.
     session: Option<SessionRow>,
     /// The series stands somewhere else than before.
     has_moved: bool,

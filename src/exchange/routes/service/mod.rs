@@ -47,7 +47,7 @@ fn service_operations() -> Vec<Operation> {
             .empty("there is none"),
         post(LIST, "create_service", write::create_service)
             .alias("/catalog/{organization}/services")
-            .doc(TAG, "Publishes a service; its id is made of url, version and architecture")
+            .doc(TAG, "Publishes a service; its id consists of url, version and architecture")
             .success("published"),
         get("/catalog/services", "list_catalog_services", get::list_catalog_services)
             .alias("/services")

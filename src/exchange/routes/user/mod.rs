@@ -38,12 +38,12 @@ fn user_operations() -> Vec<Operation> {
             .empty("none"),
         get(OWN, "get_own_user", read::get_own_user)
             .alias("/orgs/{organization}/users/iamapikey")
-            .doc(TAG, "Answers the user that calls, for instance to whom an API key belongs")
+            .doc(TAG, "Returns the user that calls, for instance the owner of an API key")
             .success("the user")
             .never_empty()
             .served_elsewhere(),
         get(ONE, "get_user", read::get_user)
-            .doc(TAG, "Answers one user")
+            .doc(TAG, "Returns one user")
             .success("the user")
             .response_either::<UsersResponse, ApiResponse>(404, "there is none"),
         post(ONE, "create_user", write::create_user)
@@ -74,15 +74,15 @@ fn secret_operations() -> Vec<Operation> {
             .audit(Subject::Account)
             .success("changed"),
         post("/orgs/{organization}/users/{username}/confirm", "confirm_user", password::confirm_user)
-            .doc(TAG, "Confirms that a user exists and the credentials of the caller are good")
+            .doc(TAG, "Confirms that a user exists and the credentials of the caller are valid")
             .unaudited("it only reads")
             .success("confirmed"),
         post(KEYS, "create_api_key", api_key::create_api_key)
-            .doc(TAG, "Creates an API key; its value is answered only this once")
+            .doc(TAG, "Creates an API key; only this response contains its value")
             .audit(Subject::ApiKey)
             .success("the key with its value"),
         get(KEY, "get_api_key", api_key::get_api_key)
-            .doc(TAG, "Answers one API key without its value")
+            .doc(TAG, "Returns one API key without its value")
             .success("the key"),
         delete(KEY, "delete_api_key", api_key::delete_api_key)
             .doc(TAG, "Deletes an API key")

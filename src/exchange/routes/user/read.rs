@@ -61,7 +61,7 @@ async fn list_own_user(
             "Access denied: '{caller}' does not have authorization: READ user={org}/apikey"
         )));
     }
-    // A hub admin is shown itself like anybody else.
+    // A hub admin sees its own record like any other user.
     let name = caller.id.clone();
     response(exchange, caller, org, Some(name)).await
 }

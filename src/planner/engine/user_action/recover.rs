@@ -1,4 +1,4 @@
-//! Which members a user's recovery is about.
+//! Members that a user's recovery is about.
 //!
 //! Source: orchestration C7.
 

@@ -1,4 +1,4 @@
-//! Which actions are accepted, and what they are to reach: A6, P.
+//! Accepted actions and their goals: A6, P.
 
 use evenkeel_ids::TaskId;
 

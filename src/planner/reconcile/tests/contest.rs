@@ -1,4 +1,4 @@
-//! Which of two nodes starts an instance, and what ends a claim: A9.5 to A9.7.
+//! Choice between two nodes that can start an instance, and the end of a claim: A9.5 to A9.7.
 
 use evenkeel_domain::orchestration::OnExhausted;
 

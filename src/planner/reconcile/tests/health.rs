@@ -46,7 +46,7 @@ pub(super) fn running(health: HealthPolicy) -> (World, TaskId) {
 
 pub(super) fn unhealthy(world: &mut World, task: &TaskId) {
     world.report_health(task, |health| {
-        (health.healthy, health.message) = (Some(false), Some("answers \"starting\"".into()));
+        (health.healthy, health.message) = (Some(false), Some("responds with \"starting\"".into()));
     });
 }
 

@@ -1,4 +1,4 @@
-//! How fast an update goes, and the slots that it leaves out: B11.3 to B11.6.
+//! Pace of an update, and the slots that it leaves out: B11.3 to B11.6.
 
 use super::{history_of, simulated::*};
 use crate::{

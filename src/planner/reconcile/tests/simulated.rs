@@ -254,7 +254,7 @@ impl World {
         self.is_changed = true;
     }
 
-    /// Lets seconds pass.
+    /// Advances the time by some seconds.
     pub fn run(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.reconcile();
@@ -263,7 +263,7 @@ impl World {
         self.reconcile();
     }
 
-    /// Lets time pass until the condition holds, at most the given seconds. Returns how long it took.
+    /// Advances the time until the condition holds, at most by the given seconds. Returns how long it took.
     pub fn run_until(&mut self, seconds: u64, mut is_met: impl FnMut(&Self) -> bool) -> u64 {
         for passed in 0..=seconds {
             self.reconcile();
@@ -396,7 +396,7 @@ impl World {
         self.apply(plan);
     }
 
-    /// Lets the nodes work for a second, without planning.
+    /// Advances the nodes by a second, without planning.
     pub fn pass_second(&mut self) {
         self.seconds += 1;
         self.act();

@@ -63,7 +63,7 @@ impl UnitView<'_> {
 
     /// Returns why a node cannot become what the user named it for.
     fn failed_destination(&self, node: &NodeId) -> Option<String> {
-        let Some(row) = self.table.find(node) else { return Some(format!("{node} is gone")) };
+        let Some(row) = self.table.find(node) else { return Some(format!("{node} no longer exists")) };
         if self.runs_on(node) {
             return None;
         }
@@ -73,7 +73,7 @@ impl UnitView<'_> {
         if row.down_since().is_some() {
             return Some(format!("{node} is down"));
         }
-        row.eligibility.is_failed().then(|| format!("{node} cannot run it any more"))
+        row.eligibility.is_failed().then(|| format!("{node} can no longer run it"))
     }
 
     /// Returns why an instance that is meant does not stop.
