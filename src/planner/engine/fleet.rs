@@ -16,7 +16,7 @@ use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceKey, TaskId};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::{RECHECK_SECS, RequestedAction, RequestedRecovery, accept};
+use super::{RequestedAction, RequestedRecovery, accept};
 use crate::{
     agreement::Agreement,
     command::Action,
@@ -33,7 +33,6 @@ use crate::{
     rolling::action::Requester,
     settings::PlannerSettings,
     status::{PartStatus, Window, WorkloadStatus, status_of},
-    usage::later,
     workload::{
         DesiredState, EndedCommand, Ending, Instance, LastingAction, LifecycleEvent, ReportedHealth,
         SlotTasks, Task, TaskReport, TaskState, UnitId, UserAction, WorkloadAction, WorkloadRecord,
@@ -340,25 +339,6 @@ impl Fleet {
             }
         }
         panic!("decisions do not come to an end");
-    }
-
-    /// Asserts that nothing waits for an event that may never come: what a decision about everything would change is looked at soon, and
-    /// what it would look at later is looked at by then.
-    fn assert_nothing_missed(&self, event: &Event) {
-        let fresh = decide(&self.model, &Event::FullReconcile, self.now, self.seed);
-        let plans = fresh.commands.iter().filter_map(|command| match &command.action {
-            Action::ApplyPlan { unit_id, .. } => Some((unit_id, later(self.now, RECHECK_SECS))),
-            _ => None,
-        });
-        let watches = fresh.unit_watches.iter().map(|watch| (&watch.unit_id, watch.at));
-        for (unit_id, by) in plans.chain(watches) {
-            let mut known = self.model.engine.watches.iter();
-            assert!(
-                known.any(|(at, of, _)| *at <= by && of == unit_id),
-                "nothing looks at {unit_id:?} by {by} after {event:?}: {:#?}",
-                self.model.engine.watches
-            );
-        }
     }
 
     /// Returns the row of a workload, which the model may not have received yet.

@@ -343,6 +343,8 @@ mod health_tests;
 #[cfg(test)]
 mod kept_tests;
 #[cfg(test)]
+mod missed;
+#[cfg(test)]
 mod preferred_domain_tests;
 #[cfg(test)]
 mod registry_tests;

@@ -1,0 +1,25 @@
+//! What no event and no watch would lead to: asserted after every event of a fleet.
+
+use super::{RECHECK_SECS, fleet::Fleet};
+use crate::{command::Action, decide::decide, event::Event, usage::later};
+
+impl Fleet {
+    /// Asserts that nothing waits for an event that may never come: what a decision about everything would change is looked at soon, and
+    /// what it would look at later is looked at by then.
+    pub(super) fn assert_nothing_missed(&self, event: &Event) {
+        let fresh = decide(&self.model, &Event::FullReconcile, self.now, 0);
+        let plans = fresh.commands.iter().filter_map(|command| match &command.action {
+            Action::ApplyPlan { unit_id, .. } => Some((unit_id, later(self.now, RECHECK_SECS))),
+            _ => None,
+        });
+        let watches = fresh.unit_watches.iter().map(|watch| (&watch.unit_id, watch.at));
+        for (unit_id, by) in plans.chain(watches) {
+            let mut known = self.model.engine.watches.iter();
+            assert!(
+                known.any(|(at, of, _)| *at <= by && of == unit_id),
+                "nothing looks at {unit_id:?} by {by} after {event:?}: {:#?}",
+                self.model.engine.watches
+            );
+        }
+    }
+}
