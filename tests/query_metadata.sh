@@ -12,7 +12,7 @@ for migration in migrations/exchange/*.sql migrations/agbot/*.sql; do
     "$programs/psql" -q -v ON_ERROR_STOP=1 -d "$DATABASE_URL" -f "$migration"
 done
 mkdir -p "$scratch/sqlx"
-touch src/{store,exchange-store,agbot-store,import}/lib.rs
+touch src/{platform/store,exchange/exchange-store,agbot/agbot-store,tools/import}/lib.rs
 SQLX_OFFLINE=false SQLX_OFFLINE_DIR="$scratch/sqlx" cargo check --quiet --locked \
     -p evenkeel-store -p evenkeel-exchange-store -p evenkeel-agbot-store -p evenkeel-import
 if [ "${1:-}" = --write ]; then

@@ -297,7 +297,7 @@ fn page_of_events_names_the_kinds_in_the_code() {
     let page = read(&root().join("docs/reference/events.md"));
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
     let documented: BTreeSet<String> = rows.map(|(kind, _)| kind.to_owned()).collect();
-    let crates = ["src/planner/", "src/agbot/", "src/store/", "src/agbot-store/"];
+    let crates = ["src/agbot/planner/", "src/agbot/agbot/", "src/platform/store/", "src/agbot/agbot-store/"];
     let found: BTreeSet<String> = sources()
         .iter()
         .filter(|source| !source.is_test() && !source.path.contains("/sim/"))

@@ -1,76 +1,120 @@
-//! Dependencies between crates.
+//! Dependencies between crates, and the rooms in which crates lie.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::members;
 use super::source::sources;
 
-/// Crates of the workspace from the lowest layer up, each with the crates it may use. A row may only name rows above it, so
+/// A room: a directory of `src/` with the crates of one part of the program.
+pub(super) struct Room {
+    pub(super) name: &'static str,
+    /// Other rooms that its crates use.
+    uses: &'static [&'static str],
+    /// Its crates, each with the crates it may use.
+    crates: &'static [(&'static str, &'static [&'static str])],
+}
+
+/// The rooms and the crates of the workspace from the lowest layer up. A row, of a room or of a crate, may only name rows above it, so
 /// there are no cycles. A new edge needs a decision record.
-const LAYERS: &[(&str, &[&str])] = &[
-    // Pure: no async, no input or output, no clock, no environment, no logging.
-    ("ids", &[]),
-    ("metrics", &[]),
-    ("domain", &["ids"]),
-    ("access", &["ids"]),
-    ("wire", &["ids", "domain"]),
-    ("planner", &["ids", "domain"]),
-    ("simulator", &["ids", "domain", "planner"]),
-    // Self-contained parts.
-    ("api", &["ids"]),
-    ("oidc", &["domain"]),
-    ("runtime", &["domain", "metrics"]),
-    ("manual", &["runtime"]),
-    ("embedded-postgres", &["domain", "runtime"]),
-    ("http-server", &["domain", "metrics", "runtime"]),
-    // SQL.
-    ("store", &["ids", "domain", "access"]),
-    ("exchange-store", &["ids", "domain", "access", "store"]),
-    ("agbot-store", &["ids", "domain", "access", "store"]),
-    ("import", &["ids", "domain", "access", "store", "exchange-store"]),
-    ("test-database", &["store", "runtime", "embedded-postgres"]),
-    // Roles talk to each other over the public API: none of them may use another.
-    ("client", &["ids", "domain", "wire"]),
-    (
-        "exchange",
-        &[
-            "ids",
-            "domain",
-            "access",
-            "wire",
-            "api",
-            "metrics",
-            "oidc",
-            "http-server",
-            "runtime",
-            "store",
-            "exchange-store",
+pub(super) const ROOMS: &[Room] = &[
+    // What every part shares. Pure: no async, no input or output, no clock, no environment, no logging.
+    Room {
+        name: "foundation",
+        uses: &[],
+        crates: &[("ids", &[]), ("domain", &["ids"]), ("access", &["ids"]), ("wire", &["ids", "domain"])],
+    },
+    // What a program needs, whatever its role.
+    Room {
+        name: "platform",
+        uses: &["foundation"],
+        crates: &[
+            ("metrics", &[]),
+            ("api", &["ids"]),
+            ("oidc", &["domain"]),
+            ("runtime", &["domain", "metrics"]),
+            ("manual", &["runtime"]),
+            ("embedded-postgres", &["domain", "runtime"]),
+            ("http-server", &["domain", "metrics", "runtime"]),
+            ("store", &["ids", "domain", "access"]),
+            ("client", &["ids", "domain", "wire"]),
         ],
-    ),
-    (
-        "agbot",
-        &[
-            "ids",
-            "domain",
-            "access",
-            "wire",
-            "planner",
-            "api",
-            "metrics",
-            "http-server",
-            "runtime",
-            "store",
-            "agbot-store",
-            "client",
+    },
+    // Roles talk to each other over the public API: none of them may use another. The command line shows what the planner would decide.
+    Room {
+        name: "exchange",
+        uses: &["foundation", "platform"],
+        crates: &[
+            ("exchange-store", &["ids", "domain", "access", "store"]),
+            (
+                "exchange",
+                &[
+                    "ids",
+                    "domain",
+                    "access",
+                    "wire",
+                    "api",
+                    "metrics",
+                    "oidc",
+                    "http-server",
+                    "runtime",
+                    "store",
+                    "exchange-store",
+                ],
+            ),
         ],
-    ),
-    ("agent", &["ids", "domain", "wire", "http-server", "runtime", "client"]),
-    ("agent-bin", &["agent", "client", "http-server", "runtime", "wire"]),
-    ("cli", &["ids", "domain", "wire", "planner", "client"]),
+    },
+    Room {
+        name: "agbot",
+        uses: &["foundation", "platform"],
+        crates: &[
+            ("planner", &["ids", "domain"]),
+            ("agbot-store", &["ids", "domain", "access", "store"]),
+            (
+                "agbot",
+                &[
+                    "ids",
+                    "domain",
+                    "access",
+                    "wire",
+                    "planner",
+                    "api",
+                    "metrics",
+                    "http-server",
+                    "runtime",
+                    "store",
+                    "agbot-store",
+                    "client",
+                ],
+            ),
+        ],
+    },
+    Room {
+        name: "agent",
+        uses: &["foundation", "platform"],
+        crates: &[
+            ("agent", &["ids", "domain", "wire", "http-server", "runtime", "client"]),
+            ("agent-bin", &["agent", "client", "http-server", "runtime", "wire"]),
+        ],
+    },
+    Room {
+        name: "cli",
+        uses: &["foundation", "platform", "agbot"],
+        crates: &[("cli", &["ids", "domain", "wire", "planner", "client"])],
+    },
+    // What tries, measures and fills the product.
+    Room {
+        name: "tools",
+        uses: &["foundation", "platform", "exchange", "agbot", "cli"],
+        crates: &[
+            ("simulator", &["ids", "domain", "planner"]),
+            ("import", &["ids", "domain", "access", "store", "exchange-store"]),
+            ("test-database", &["store", "runtime", "embedded-postgres"]),
+        ],
+    },
 ];
 
-/// Crates at the top, which compose the others and which only each other may use.
-const COMPOSITION_ROOTS: [&str; 3] = ["evenkeel", "bench", "demo"];
+/// Crates at the top, which compose the others and which only each other may use, each with its room.
+const COMPOSITION_ROOTS: [(&str, &str); 3] = [("evenkeel", ""), ("bench", "tools"), ("demo", "tools")];
 
 /// Third-party crates that only some crates may use.
 const OWNERS: &[(&str, &[&str], &str)] = &[
@@ -105,13 +149,67 @@ const OWNERS: &[(&str, &[&str], &str)] = &[
     ("anyhow", &["cli", "bench", "demo", "evenkeel", "agent-bin"], "libraries have error types of their own"),
 ];
 
+/// Returns the rows of the crates: the room, the name, and the crates that may be used.
+fn rows() -> impl Iterator<Item = (&'static str, &'static str, &'static [&'static str])> {
+    ROOMS.iter().flat_map(|room| room.crates.iter().map(move |(name, allowed)| (room.name, *name, *allowed)))
+}
+
+/// Returns the crates of a room, or those beside the rooms if `room` is empty, from the lowest layer up.
+pub(super) fn crates_in(room: &str) -> Vec<&'static str> {
+    let layered = rows().filter(|(one, ..)| *one == room).map(|(_, name, _)| name);
+    let roots = COMPOSITION_ROOTS.iter().filter(|(_, one)| *one == room).map(|(name, _)| *name);
+    layered.chain(roots).collect()
+}
+
+/// Returns the room of a crate; `None` for the root package and for a crate without a row.
+fn room_of(name: &str) -> Option<&'static str> {
+    ROOMS.iter().map(|room| room.name).find(|room| crates_in(room).contains(&name))
+}
+
+/// Returns the other rooms that the manifests of the crates in a room name, from the lowest up. What only tests use does not count.
+pub(super) fn rooms_used_by(room: &str) -> Vec<&'static str> {
+    let (members, crates) = (members(), crates_in(room));
+    let inside = members.iter().filter(|member| crates.contains(&member.name.as_str()));
+    let entries = inside.flat_map(|member| &member.dependencies).filter(|entry| !entry.is_dev);
+    let used: BTreeSet<&str> = entries.filter_map(|entry| room_of(entry.member()?)).collect();
+    ROOMS.iter().map(|one| one.name).filter(|one| *one != room && used.contains(one)).collect()
+}
+
+#[test]
+fn crates_lie_in_their_rooms() {
+    let mut wrong = Vec::new();
+    for member in members().iter().filter(|member| !member.directory.is_empty()) {
+        let Some(room) = room_of(&member.name) else {
+            wrong.push(format!("{} has no row in ROOMS", member.name));
+            continue;
+        };
+        let expected = format!("src/{room}/{}", member.name);
+        if member.directory != expected {
+            wrong.push(format!("{} belongs in {expected}", member.directory));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn rooms_use_the_rooms_of_their_rows() {
+    for (position, room) in ROOMS.iter().enumerate() {
+        for used in room.uses {
+            let is_above = ROOMS[..position].iter().any(|above| above.name == *used);
+            assert!(is_above, "{} uses {used}, which is no room above it", room.name);
+        }
+        assert_eq!(rooms_used_by(room.name), room.uses, "rooms that the crates of {} use", room.name);
+    }
+}
+
 #[test]
 fn crates_use_lower_layers_only() {
-    let rows: BTreeMap<&str, &[&str]> = LAYERS.iter().copied().collect();
+    let rows: BTreeMap<&str, &[&str]> = rows().map(|(_, name, allowed)| (name, allowed)).collect();
+    let is_root = |name: &str| COMPOSITION_ROOTS.iter().any(|(root, _)| *root == name);
     let mut wrong = Vec::new();
-    for member in members().iter().filter(|member| !COMPOSITION_ROOTS.contains(&member.name.as_str())) {
+    for member in members().iter().filter(|member| !is_root(&member.name)) {
         let Some(allowed) = rows.get(member.name.as_str()) else {
-            wrong.push(format!("{} has no row in LAYERS", member.name));
+            wrong.push(format!("{} has no row in ROOMS", member.name));
             continue;
         };
         let used = member.dependencies.iter().filter(|dependency| !dependency.is_dev);
@@ -126,9 +224,10 @@ fn crates_use_lower_layers_only() {
 
 #[test]
 fn rows_of_layers_name_rows_above_them() {
-    for (position, (name, allowed)) in LAYERS.iter().enumerate() {
+    let rows: Vec<_> = rows().collect();
+    for (position, (_, name, allowed)) in rows.iter().enumerate() {
         for used in *allowed {
-            let is_above = LAYERS[..position].iter().any(|(above, _)| above == used);
+            let is_above = rows[..position].iter().any(|(_, above, _)| above == used);
             assert!(is_above, "{name} uses {used}, which is no row above it");
         }
     }

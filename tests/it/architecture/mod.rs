@@ -6,6 +6,7 @@
 mod dependencies;
 mod layers;
 mod limits;
+mod map;
 mod migrations;
 mod purity;
 mod scenarios;

@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn documented_table_names_every_status() {
-        let document = include_str!("../../docs/reference/exit-codes.md");
+        let document = include_str!("../../../docs/reference/exit-codes.md");
         let (document, _) =
             document.split_once("\n## hzn\n").expect("the command line has a table of its own");
         for (status, meaning) in ExitStatus::TABLE {

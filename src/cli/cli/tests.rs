@@ -11,7 +11,7 @@ fn definitions_are_consistent() {
 
 #[test]
 fn committed_reference_is_what_the_program_prints() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/cli.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/reference/cli.md");
     if std::env::var_os("WRITE_REFERENCE").is_some() {
         std::fs::write(page, reference()).expect("docs/reference/cli.md is written");
     }

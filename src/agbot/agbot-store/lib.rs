@@ -19,7 +19,7 @@ pub mod task;
 pub mod workload;
 
 /// Migrations of the agbot's tables.
-pub static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../../migrations/agbot");
+pub static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../../../migrations/agbot");
 
 #[cfg(test)]
 mod event_tests;

@@ -89,7 +89,7 @@ pub async fn assert_plans(database: &TestDatabase, golden: &str) {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
 /// Returns the statements that read lists, by name and text.

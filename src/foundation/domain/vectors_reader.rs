@@ -28,7 +28,7 @@ struct VectorDirectory {
 
 impl VectorDirectory {
     fn find() -> Self {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
         match std::env::var_os("VECTORS_DIR") {
             Some(path) => Self { path: root.join(path), is_chosen: true },
             None => Self { path: root.join("../shared/conformance/vectors"), is_chosen: false },

@@ -46,7 +46,7 @@ pub mod signing_key;
 pub mod status;
 
 /// Migrations of the exchange's tables.
-pub static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../../migrations/exchange");
+pub static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../../../migrations/exchange");
 
 #[cfg(test)]
 mod plan_tests;

@@ -13,7 +13,7 @@ pub(crate) struct Page {
 
 macro_rules! pages {
     ($($path:literal),* $(,)?) => {
-        &[$(Page { path: $path, text: include_str!(concat!("../../docs/", $path)) }),*]
+        &[$(Page { path: $path, text: include_str!(concat!("../../../docs/", $path)) }),*]
     };
 }
 
@@ -176,7 +176,7 @@ mod tests {
 
     use super::*;
 
-    const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+    const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs");
 
     fn files(directory: &FilePath, found: &mut BTreeSet<String>) {
         for entry in std::fs::read_dir(directory).expect("a directory of the manual").flatten() {
