@@ -70,6 +70,12 @@ fn of_updates(model: &Model, fresh: &Decision) -> Vec<String> {
         holds.entry(&unit_id.policy).or_default().extend(slots);
     }
     let mut found = Vec::new();
+    // The reasons may be those of a part that another agbot decides about.
+    let is_whole = |policy: &PolicyId| {
+        let mut units = model.workload_units_of(policy).map(|(unit_id, _)| unit_id);
+        units.all(|unit_id| fresh.unit_reports.iter().any(|(of, _)| of == unit_id))
+    };
+    let decided = decided.into_iter().filter(|policy| is_whole(policy)).collect::<BTreeSet<_>>();
     for record in model.workloads().filter(|record| decided.contains(&record.policy)) {
         let holds = holds.get(&record.policy);
         for (slot, blocked) in record.update.blocked.iter().flat_map(|blocked| &blocked.slots) {

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::{
     exchange::Resource,
-    workload::workload_of,
+    workload::{satisfies_affinity, workload_of},
     workload_chaos::{choose, nodes},
     world::World,
 };
@@ -125,15 +125,19 @@ pub(crate) fn lacks_room(world: &World, unit_id: &UnitId) -> bool {
         })
 }
 
-/// Returns whether required distribution leaves no domain for the new instances of an update, or their nodes too little of a capacity: that
-/// may last (D11-S2, P-S1).
+/// Returns whether required distribution leaves no domain for the new instances of an update, their nodes too little of a capacity, or their
+/// partners no node: that may last (D11-S2, P-S1).
 pub(crate) fn holds_update(world: &World, workload: &Workload) -> bool {
-    let record = world.database.workloads.get(&workload.policy).filter(|_| is_drawn(world));
+    let record = world.database.workloads.get(&workload.policy);
     let blocked = record.and_then(|record| record.update.blocked.as_ref());
     let mut slots = blocked.into_iter().flat_map(|blocked| &blocked.slots);
     slots.any(|(_, why)| match why {
-        Blocked::Unplaced { .. } => workload.placement.is_distribution_required,
-        Blocked::NoRoom { .. } => true,
+        Blocked::Unplaced { .. } => {
+            let mut nodes = world.exchange.nodes.keys();
+            is_drawn(world) && workload.placement.is_distribution_required
+                || !nodes.any(|node| satisfies_affinity(world, workload, node))
+        }
+        Blocked::NoRoom { .. } => is_drawn(world),
         _ => false,
     })
 }

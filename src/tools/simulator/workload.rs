@@ -481,7 +481,7 @@ fn may_start_on(world: &World, workload: &Workload, node: &NodeId) -> bool {
 }
 
 /// Returns whether the hard lists allow an instance on a node.
-fn satisfies_affinity(world: &World, workload: &Workload, node: &NodeId) -> bool {
+pub(crate) fn satisfies_affinity(world: &World, workload: &Workload, node: &NodeId) -> bool {
     let rules = &workload.placement.affinity;
     let on_node = |task: &&Task| task.node.as_ref() == Some(node) && !task.state.is_ended();
     let tasks = |partner: &Partner| -> Vec<&Task> {

@@ -369,6 +369,8 @@ fn go_on(
         pass.wake(deleted_by);
     }
     let why = match ended {
+        // Nothing would make it healthy: waiting for the end of the time helps nobody.
+        _ if is_done && has_failed && is_given_up(task) => "the instance ended again".to_owned(),
         _ if is_done && recovery.of_group.is_some() && is_down(pass, task) => "the instance ended".to_owned(),
         Some(ended) if !ended.is_ok => ended.message.clone().unwrap_or_else(|| "the node failed".to_owned()),
         _ if deletion.is_some() && pass.now >= deleted_by => {
@@ -380,6 +382,11 @@ fn go_on(
     };
     fail_action(pass, task, &mut recovery, &why);
     act(pass, policy, task, recovery);
+}
+
+/// Returns whether an instance has ended, and its restart policy does not start it again.
+fn is_given_up(task: &Task) -> bool {
+    task.state.is_ended() && !task.is_wanted()
 }
 
 /// Returns whether an instance has ended, or is reported to have, so that nothing but its recovery starts it again.

@@ -12,7 +12,7 @@ use crate::{
     facts::{DeploymentPolicyFacts, HaGroupFacts, NodeFacts, ServiceFacts},
     rolling::Rollout,
     statistics::{EngineReport, NodeMachine},
-    usage::{Backoff, WorkloadUsage, secs_since},
+    usage::{Backoff, WorkloadUsage, later, secs_since},
 };
 
 /// Ended agreements are remembered this long: their instances may still run, and late messages name them.
@@ -271,6 +271,12 @@ impl Model {
                 record.back_at = Some(seen);
             }
         });
+        if was_down {
+            // From then on the last status counts again, if no newer one comes.
+            let at = later(seen, self.settling_secs(node.org()));
+            let policies: Vec<PolicyId> = self.live_on(node).map(|one| one.policy.clone()).collect();
+            self.watches.extend(policies.into_iter().map(|policy| (at, node.clone(), policy)));
+        }
         if before != self.liveness(node, now) {
             self.touched.insert(node.clone());
         }

@@ -153,6 +153,7 @@ impl Model {
             instants.into_iter().flatten().chain(reported_at).for_each(move_back);
         }
         self.not_running_since.values_mut().chain(self.removed_nmps.values_mut()).for_each(clamp);
+        self.repetitions.values_mut().map(|repetition| &mut repetition.at).for_each(clamp);
         self.watches = std::mem::take(&mut self.watches)
             .into_iter()
             .map(|(at, node, policy)| (now.min(at), node, policy))

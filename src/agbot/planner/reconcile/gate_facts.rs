@@ -208,7 +208,9 @@ impl UnitPass<'_> {
             return Some(departing);
         }
         if task.is_wanted() {
-            let is_second = is_exclusive && task.slot != *slot && task.desired == DesiredState::Running;
+            // What a lost node has is replaced; back again, it runs beside the replacement.
+            let is_replaced = task.slot == *slot && self.is_node_lost(task);
+            let is_second = is_exclusive && task.desired == DesiredState::Running && !is_replaced;
             return is_second.then_some(Blocked::InstanceElsewhere { node });
         }
         let since = task.desired_at.unwrap_or(task.created_at);

@@ -58,12 +58,17 @@ pub(super) fn take_over(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
     pass.create(slot, spec, Cause::NodeLost, destination.as_ref());
 }
 
-/// Takes back a task whose node has returned before anything took its place, and withdraws the replacement.
+/// Takes back a task whose node has returned before anything took its place, and withdraws the replacement, also one that an update has
+/// replaced meanwhile.
 pub(super) fn take_back(pass: &mut UnitPass<'_>, slot: &Slot) {
     let wanted: Vec<Task> = pass.tasks(slot).wanted().cloned().collect();
     let Some((newest, older)) = wanted.split_first() else { return };
-    let is_pending = newest.cause == Cause::NodeLost && newest.desired == DesiredState::Ready;
-    let is_back = |task: &&Task| task.is_live() && task.node.is_some() && !pass.is_node_lost(task);
+    let is_pending = newest.desired == DesiredState::Ready;
+    let is_back = |task: &&Task| {
+        let back_at = pass.node_of(task).and_then(|node| node.back_at);
+        let was_lost = newest.cause == Cause::NodeLost || back_at.is_some_and(|at| newest.created_at < at);
+        was_lost && task.is_live() && task.node.is_some() && !pass.is_node_lost(task)
+    };
     let Some(kept) = older.iter().find(is_back).filter(|_| is_pending) else { return };
     let text = "the node is back, and the instance continues: it had not been replaced".to_owned();
     pass.emit("instance.kept", Some(slot), kept.node.as_ref(), text);

@@ -295,7 +295,8 @@ fn stop_duplicates(pass: &mut UnitPass<'_>, slot: &Slot) {
             // Instances that a user froze meanwhile stay; a frozen node does not prevent a user from moving
             // its instances (A12).
             _ if is_frozen_by_user(pass, task) => false,
-            _ if !newest.is_running() => false,
+            // Where there must never be a second one, it stops first.
+            _ if !newest.is_running() && !pass.facts.workload.goal.is_exclusive() => false,
             Some(node) if task.node != newest.node => pass.permits_stop(slot, node, newest.cause),
             _ => true,
         };
