@@ -331,6 +331,7 @@ fn go_on(
         return match verdict {
             Verdict::Failed(failure) if pass.now >= until => begin(pass, policy, task, failure, true),
             _ if is_healthy && detect::is_seen_healthy(pass, policy, task) => end(pass, task, &recovery),
+            Verdict::NotBefore(at) => pass.wake(until.max(at)),
             _ => pass.wake(until),
         };
     }

@@ -527,7 +527,7 @@ impl<'a> UnitPass<'a> {
     /// Emits an event when an update has been blocked for some time, and when it proceeds again.
     fn note_blocked_update(&mut self) {
         let was_announced = self.facts.update.blocked.as_ref().is_some_and(|blocked| blocked.is_announced);
-        let now = self.now;
+        let (now, is_paused) = (self.now, self.update.is_paused());
         match &mut self.update.blocked {
             Some(blocked) if !blocked.is_announced && blocked.is_shown(now) => {
                 blocked.is_announced = true;
@@ -544,7 +544,7 @@ impl<'a> UnitPass<'a> {
                 let at = blocked.shown_at();
                 self.wake(at);
             }
-            None if was_announced => {
+            None if was_announced && !is_paused => {
                 self.emit("update.unblocked", None, None, "the update continues".to_owned());
             }
             None => {}

@@ -242,6 +242,8 @@ fn react_to_failures(pass: &mut UnitPass<'_>) -> bool {
 
 /// Ends the update, or turns it back, after a failure.
 fn end(pass: &mut UnitPass<'_>, state: UpdateState, failed: Failed) {
+    // Nothing waits any more, except for a user.
+    pass.update.blocked = None;
     let versions = pass.versions.roll_back();
     let is_to_roll_back = pass.update_settings().failure_action == FailureAction::Rollback;
     let Failed { slot, node, message } = failed;
