@@ -72,8 +72,8 @@ fn of_updates(model: &Model, fresh: &Decision) -> Vec<String> {
     let mut found = Vec::new();
     // The reasons may be those of a part that another agbot decides about.
     let is_whole = |policy: &PolicyId| {
-        let mut units = model.workload_units_of(policy).map(|(unit_id, _)| unit_id);
-        units.all(|unit_id| fresh.unit_reports.iter().any(|(of, _)| of == unit_id))
+        let mut workload_units = model.workload_units_of(policy).map(|(unit_id, _)| unit_id);
+        workload_units.all(|unit_id| fresh.unit_reports.iter().any(|(of, _)| of == unit_id))
     };
     let decided = decided.into_iter().filter(|policy| is_whole(policy)).collect::<BTreeSet<_>>();
     for record in model.workloads().filter(|record| decided.contains(&record.policy)) {

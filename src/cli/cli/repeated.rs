@@ -60,6 +60,14 @@ impl<'de> Visitor<'de> for Walk<'_> {
         Ok(())
     }
 
+    fn visit_none<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, document: D) -> Result<(), D::Error> {
+        document.deserialize_any(self)
+    }
+
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
         while elements.next_element_seed(Walk { repeated: self.repeated })?.is_some() {}
         Ok(())
@@ -92,5 +100,11 @@ mod tests {
         assert_eq!(repeated.into_iter().collect::<Vec<_>>(), ["a", "c", "x"]);
         let yaml = repeated_names(serde_yaml_ng::Deserializer::from_str("a: 1\nb: {c: 1}\na: 2\n"));
         assert_eq!(yaml.expect("a document").into_iter().collect::<Vec<_>>(), ["a"]);
+        for empty in ["", "# nothing\n", "a: null\nb:\n", "a: !t 1\nb: !t {c: 1}\n"] {
+            let names = repeated_names(serde_yaml_ng::Deserializer::from_str(empty));
+            let value = serde_yaml_ng::Deserializer::from_str(empty);
+            let value = <serde_json::Value as serde::Deserialize>::deserialize(value);
+            assert_eq!(names.is_ok(), value.is_ok(), "{empty:?}: {names:?} {value:?}");
+        }
     }
 }
