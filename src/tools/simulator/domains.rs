@@ -10,7 +10,7 @@ use evenkeel_planner::{
     change::Cause,
     place::{Buffer, Constraint, UnitNode, loading},
     report::Blocked,
-    workload::{Slot, SlotTasks, Task, UnitId, Workload},
+    workload::{NodeScope, Slot, SlotTasks, Task, UnitId, Workload},
 };
 use serde_json::{Value, json};
 
@@ -133,7 +133,11 @@ pub(crate) fn holds_update(world: &World, workload: &Workload) -> bool {
     let mut slots = blocked.into_iter().flat_map(|blocked| &blocked.slots);
     slots.any(|(_, why)| match why {
         Blocked::Unplaced { .. } => {
-            let mut nodes = world.exchange.nodes.keys();
+            let is_in_scope = |node: &&NodeId| match &workload.scope {
+                NodeScope::Nodes(nodes) => nodes.contains(node),
+                _ => true,
+            };
+            let mut nodes = world.exchange.nodes.keys().filter(is_in_scope);
             is_drawn(world) && workload.placement.is_distribution_required
                 || !nodes.any(|node| satisfies_affinity(world, workload, node))
         }
