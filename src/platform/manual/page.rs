@@ -97,6 +97,7 @@ const ATTACHMENTS: &[Page] = pages![
     "adr/0021-yaml-is-written-by-hand.md",
     "adr/0022-agreements-follow-tasks.md",
     "adr/0023-one-gate-table.md",
+    "adr/0024-crates-are-grouped-by-the-part-of-the-program.md",
     "design/README.md",
     "design/agbot.md",
     "design/agreement-protocol.md",
