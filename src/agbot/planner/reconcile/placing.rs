@@ -212,33 +212,27 @@ pub(super) fn place_pending(pass: &mut UnitPass<'_>) {
     }
     for buffer in [Buffer::Open, Buffer::Kept] {
         let is_meant = |task: &Task, pass: &UnitPass<'_>| pass.buffer_of(task) == buffer;
-        let (tasks, wants): (Vec<Task>, Vec<Want>) = waiting
-            .iter()
-            .zip(&wants)
-            .filter(|(task, _)| is_meant(task, pass))
-            .map(|(task, want)| (task.clone(), *want))
-            .unzip();
-        place_tasks(pass, &tasks, &wants, buffer);
+        let meant = waiting.iter().zip(&wants).filter(|(task, _)| is_meant(task, pass));
+        let meant = meant.map(|(task, want)| (task.clone(), *want)).collect();
+        place_tasks(pass, meant, buffer);
     }
 }
 
 /// Places those that use what the current version does in one evaluation, and the others one by one before them.
-fn place_tasks(pass: &mut UnitPass<'_>, waiting: &[Task], wants: &[Want], buffer: Buffer) {
-    let (mut tasks, mut current) = (Vec::new(), Vec::new());
-    for (task, want) in waiting.iter().zip(wants) {
-        if pass.other_loads_of(task.spec).is_none() {
-            tasks.push(task.clone());
-            current.push(*want);
-            continue;
-        }
-        let one = std::slice::from_ref(task);
-        let left = lost::left_by(pass, one);
-        let placed = pass.place_one(task.spec, &left, *want, buffer);
-        assign_placed(pass, one, &placed);
+fn place_tasks(pass: &mut UnitPass<'_>, waiting: Vec<(Task, Want)>, buffer: Buffer) {
+    let is_other = |(task, _): &(Task, Want)| pass.other_loads_of(task.spec).is_some();
+    let (others, current): (Vec<_>, Vec<_>) = waiting.into_iter().partition(is_other);
+    for (task, want) in others {
+        let spec = task.spec;
+        let one = [task];
+        let left = lost::left_by(pass, &one);
+        let placed = pass.place_one(spec, &left, want, buffer);
+        assign_placed(pass, &one, &placed);
     }
-    if !tasks.is_empty() {
+    if !current.is_empty() {
+        let (tasks, wants): (Vec<Task>, Vec<Want>) = current.into_iter().unzip();
         let left = lost::left_by(pass, &tasks);
-        let placed = pass.place_without(&left, &current, buffer);
+        let placed = pass.place_without(&left, &wants, buffer);
         assign_placed(pass, &tasks, &placed);
     }
 }
