@@ -159,9 +159,11 @@ fn read_file(path: &Path, context: &Context) -> Outcome<(Vec<Value>, String)> {
         let document = serde_json::from_str(&filled).map_err(|error| failed(&error))?;
         let names = |text: &str| repeated_names(&mut serde_json::Deserializer::from_str(text));
         let repeated = names(&filled).map_err(|error| failed(&error))?;
-        let written = names(&variables::left_as_they_are(&bare)).unwrap_or_default();
-        if let Some(name) = repeated.difference(&written).next() {
-            return Err(failed(&same_name(name)));
+        if !repeated.is_empty() {
+            let written = names(&variables::left_as_they_are(&bare)).unwrap_or_default();
+            if let Some(name) = repeated.difference(&written).next() {
+                return Err(failed(&same_name(name)));
+            }
         }
         report_repeated(path, &repeated, context.is_strict)?;
         return Ok((vec![document], filled));

@@ -142,7 +142,9 @@ fn state_by(
                 return Some((failed(&error), None));
             }
             let is_running = model.observed(agreement, now) == Observed::Running;
-            *wake_at = model.broken_at(agreement, now).filter(|at| *at > now);
+            if !is_running {
+                *wake_at = model.broken_at(agreement, now).filter(|at| *at > now);
+            }
             Some((if is_running { TaskState::RUNNING } else { TaskState::Starting }, None))
         }
         AgreementState::Ended { at, reason, was_final } => {

@@ -56,7 +56,9 @@ impl Model {
     pub(super) fn put_departures(&mut self, org: &str, nodes: &Departures) {
         let is_over = |node: &&NodeId| node.org() == org && !nodes.contains_key(*node);
         let over: Vec<NodeId> = self.departures.keys().filter(is_over).cloned().collect();
-        self.departures.retain(|node, _| !over.contains(node));
+        for node in &over {
+            self.departures.remove(node);
+        }
         // What was seen on the node may count again, or not yet: both are decided about now.
         let is_changed =
             |(node, departure): &(&NodeId, &Departure)| self.departures.get(*node) != Some(*departure);
