@@ -1,4 +1,4 @@
-//! What is reported and does not hold: every reported reason is decided anew from the model and compared.
+//! Detection of reported reasons that no longer hold: each is decided again from the model and compared.
 //!
 //! For checks: the simulator asks once nothing happens any more. A reason may be behind for as long as the next decision about it is due, never
 //! for longer.
@@ -63,24 +63,21 @@ fn texts(blocked: &[(Step, Blocked)]) -> BTreeSet<String> {
 /// The reasons for which an update waits, as the row of its workload has them.
 fn of_updates(model: &Model, fresh: &Decision) -> Vec<String> {
     let mut holds: BTreeMap<&PolicyId, BTreeSet<(&Slot, &'static str)>> = BTreeMap::new();
-    let mut decided: BTreeSet<&PolicyId> = BTreeSet::new();
+    let mut decided: BTreeSet<&UnitId> = BTreeSet::new();
     for (unit_id, report) in &fresh.unit_reports {
-        decided.insert(&unit_id.policy);
+        decided.insert(unit_id);
         let slots = report.blocked.iter().map(|(step, blocked)| (&step.slot, blocked.upgrade_rule()));
         holds.entry(&unit_id.policy).or_default().extend(slots);
     }
     let mut found = Vec::new();
     // The reasons may be those of a part that another agbot decides about.
-    let is_whole = |policy: &PolicyId| {
-        let mut workload_units = model.workload_units_of(policy).map(|(unit_id, _)| unit_id);
-        workload_units.all(|unit_id| fresh.unit_reports.iter().any(|(of, _)| of == unit_id))
-    };
-    let decided = decided.into_iter().filter(|policy| is_whole(policy)).collect::<BTreeSet<_>>();
-    for record in model.workloads().filter(|record| decided.contains(&record.policy)) {
-        let holds = holds.get(&record.policy);
+    let is_whole =
+        |policy: &PolicyId| model.workload_units_of(policy).all(|(unit_id, _)| decided.contains(unit_id));
+    for record in model.workloads().filter(|record| is_whole(&record.policy)) {
+        let Some(holds) = holds.get(&record.policy) else { continue };
         for (slot, blocked) in record.update.blocked.iter().flat_map(|blocked| &blocked.slots) {
             let key = (slot, blocked.upgrade_rule());
-            if holds.is_none_or(|holds| !holds.contains(&key)) {
+            if !holds.contains(&key) {
                 let text = without_times(blocked);
                 found.push(format!(
                     "{}: the update of slot {slot} is shown as blocked: {text}",
