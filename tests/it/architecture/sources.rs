@@ -1,4 +1,4 @@
-//! What comments name as the source of a rule exists in `docs/design`, whose README describes the grammar.
+//! Sources of rules that comments name: each exists in `docs/design`, whose README describes the grammar.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ fn every_scenario_of_the_design_has_a_row() {
     assert!(missing.is_empty(), "scenarios without a row in {}: {missing:?}", super::scenarios::PAGE);
 }
 
-/// What a document contains.
+/// Content of a document.
 #[derive(Default)]
 struct Document {
     /// Text by the first word of its heading, without deeper sections.

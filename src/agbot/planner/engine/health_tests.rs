@@ -401,7 +401,7 @@ fn instance_that_nothing_stops_on_a_lost_node_is_an_error() {
     assert_ne!(reported(&fleet, &instance("n1"), "Fencing"), Some(HealthState::Error), "the node is back");
 }
 
-/// What the restart policy gives up is left to the health policy at once: no other event has to come.
+/// The health policy takes over at once from the restart policy: no other event has to come.
 #[test]
 fn instance_that_ended_is_recovered_although_nothing_else_happens() {
     let mut fleet = Fleet::new(&["n1", "n2"]);

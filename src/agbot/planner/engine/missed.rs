@@ -1,4 +1,4 @@
-//! What no event and no watch would lead to: asserted after every event of a fleet.
+//! Assertion after every event of a fleet that an event or a watch leads to every decision that is left.
 
 use super::{RECHECK_SECS, fleet::Fleet};
 use crate::{command::Action, decide::decide, event::Event, usage::later};

@@ -35,7 +35,7 @@ pub(crate) struct UnitPass<'a> {
     pub versions: Versions,
     /// Instances added to nodes by this decision, or removed.
     pub added: BTreeMap<u32, i64>,
-    /// What this decision adds to the capacities that are used of nodes.
+    /// Use of node capacities that this decision adds.
     pub(super) loads: AddedLoads,
     /// Nodes that this decision marks as failed.
     pub failed_nodes: roaring::RoaringBitmap,

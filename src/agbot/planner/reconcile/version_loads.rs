@@ -15,7 +15,7 @@ use crate::{
     workload::{Slot, SpecVersion},
 };
 
-/// What a decision adds to the capacities that are used of nodes.
+/// Use of node capacities that a decision adds.
 #[derive(Debug, Default)]
 pub(super) struct AddedLoads {
     /// Instances that use what the current version does.
