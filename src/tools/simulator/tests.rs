@@ -60,6 +60,9 @@ fn schedules_that_failed_once_keep_every_promise() {
         (5_589, 600),
         (6_387, 600),
         (6_988, 600),
+        (982, 600),
+        (993, 600),
+        (3_291, 400),
     ] {
         if let Some(text) = simulate(seed, steps).failure_text() {
             panic!("{text}");
@@ -106,7 +109,7 @@ fn simulator_detects_that_workloads_do_not_keep_away_from_each_other() {
     // The seeds that draw such workloads.
     let seeds = (0..4800).filter(|seed| seed % 24 == 4);
     let mut texts = seeds.filter_map(|seed| simulate_with(seed, 1_500, deliberate).failure_text());
-    assert!(texts.any(|text| text.contains(" beside o/")), "a planner without affinity must be caught");
+    assert!(texts.any(|text| text.contains(" next to o/")), "a planner without affinity must be caught");
 }
 
 #[test]

@@ -32,6 +32,14 @@ const BLOCKED_SLOTS: usize = 20;
 
 /// Continues the update of a workload in one workload unit.
 pub(crate) fn plan(pass: &mut UnitPass<'_>) {
+    proceed(pass);
+    // One that is paused or over waits for no slot.
+    if !pass.update.is_rolling() {
+        pass.update.blocked = None;
+    }
+}
+
+fn proceed(pass: &mut UnitPass<'_>) {
     // Their share would never end otherwise.
     pass.update.parts.retain(|(part, _)| !pass.facts.gone_parts.contains(part));
     let dirty = dirty_slots(pass);
@@ -56,12 +64,8 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
         // Slots that were in work when the update was paused may fail as well.
         note_failures(pass);
     }
-    if pass.update.is_rolling() {
-        if !take(pass, &dirty, &aside) {
-            return;
-        }
-    } else {
-        pass.update.blocked = None;
+    if pass.update.is_rolling() && !take(pass, &dirty, &aside) {
+        return;
     }
     completion::count(pass);
     completion::complete(pass);
@@ -242,8 +246,6 @@ fn react_to_failures(pass: &mut UnitPass<'_>) -> bool {
 
 /// Ends the update, or turns it back, after a failure.
 fn end(pass: &mut UnitPass<'_>, state: UpdateState, failed: Failed) {
-    // Nothing waits any more, except for a user.
-    pass.update.blocked = None;
     let versions = pass.versions.roll_back();
     let is_to_roll_back = pass.update_settings().failure_action == FailureAction::Rollback;
     let Failed { slot, node, message } = failed;
