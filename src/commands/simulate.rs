@@ -14,7 +14,7 @@ pub struct SimulateArguments {
     #[arg(long, default_value_t = 1)]
     seeds: u64,
     /// Steps with faults in each schedule; then it must settle
-    #[arg(long, default_value_t = 400)]
+    #[arg(long, default_value_t = 600)]
     steps: u32,
     /// Print everything that happens
     #[arg(long)]
