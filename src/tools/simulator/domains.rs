@@ -8,15 +8,16 @@ use evenkeel_domain::orchestration::{BufferUse, org_settings::OrgSettings};
 use evenkeel_ids::NodeId;
 use evenkeel_planner::{
     change::Cause,
+    facts::DeploymentPolicyFacts,
     place::{Buffer, Constraint, UnitNode, loading},
     report::Blocked,
-    workload::{NodeScope, Slot, SlotTasks, Task, UnitId, Workload},
+    workload::{NodeScope, Part, Slot, SlotTasks, Task, UnitId, Workload},
 };
 use serde_json::{Value, json};
 
 use super::{
     exchange::Resource,
-    workload::{satisfies_affinity, workload_of},
+    workload::{is_selected, satisfies_affinity, workload_of},
     workload_chaos::{choose, nodes},
     world::World,
 };
@@ -127,22 +128,41 @@ pub(crate) fn lacks_room(world: &World, unit_id: &UnitId) -> bool {
 
 /// Returns whether required distribution leaves no domain for the new instances of an update, their nodes too little of a capacity, or their
 /// partners no node: that may last (D11-S2, P-S1).
-pub(crate) fn holds_update(world: &World, workload: &Workload) -> bool {
+pub(crate) fn holds_update(world: &World, facts: &DeploymentPolicyFacts, workload: &Workload) -> bool {
     let record = world.database.workloads.get(&workload.policy);
     let blocked = record.and_then(|record| record.update.blocked.as_ref());
     let mut slots = blocked.into_iter().flat_map(|blocked| &blocked.slots);
     slots.any(|(_, why)| match why {
         Blocked::Unplaced { .. } => {
-            let is_in_scope = |node: &&NodeId| match &workload.scope {
-                NodeScope::Nodes(nodes) => nodes.contains(node),
-                _ => true,
-            };
-            let mut nodes = world.exchange.nodes.keys().filter(is_in_scope);
             is_drawn(world) && workload.placement.is_distribution_required
-                || !nodes.any(|node| satisfies_affinity(world, workload, node))
+                || !has_candidate(world, facts, workload)
         }
         Blocked::NoRoom { .. } => is_drawn(world),
         _ => false,
+    })
+}
+
+/// Returns whether a node of the workload's open units may have an instance, as far as its policies and partners go.
+fn has_candidate(world: &World, facts: &DeploymentPolicyFacts, workload: &Workload) -> bool {
+    let record = world.database.workloads.get(&workload.policy);
+    let parts = record.into_iter().flat_map(|record| &record.update.parts);
+    let open: Vec<&Part> = parts.filter(|(_, share)| share.set_aside > 0).map(|(part, _)| part).collect();
+    let is_member = |part: &Part, node: &NodeId| match part {
+        Part::All => true,
+        // The group may be gone.
+        Part::Group(group) => {
+            world.exchange.groups.get(group).is_some_and(|group| group.members.contains(node))
+        }
+    };
+    let is_in_scope = |node: &NodeId| match &workload.scope {
+        NodeScope::Nodes(nodes) => nodes.contains(node),
+        _ => true,
+    };
+    world.exchange.nodes.keys().any(|node| {
+        is_in_scope(node)
+            && open.iter().any(|part| is_member(part, node))
+            && is_selected(world, node, facts)
+            && satisfies_affinity(world, workload, node)
     })
 }
 

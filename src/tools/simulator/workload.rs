@@ -316,7 +316,7 @@ pub(crate) fn waiting(world: &World) -> Vec<String> {
     for policy in world.database.workloads.keys() {
         match workload_of(world, policy) {
             _ if waits_for_others(world, policy) => {}
-            Some((_, workload)) if domains::holds_update(world, &workload) => {}
+            Some((facts, workload)) if domains::holds_update(world, facts, &workload) => {}
             Some((facts, workload)) => waiting.extend(waiting_in(world, facts, &workload)),
             None => waiting.push(format!("the rows of {policy} are still there")),
         }
@@ -505,7 +505,7 @@ pub(crate) fn satisfies_affinity(world: &World, workload: &Workload, node: &Node
     rules.hard.iter().all(is_up) && !rules.hard_anti.iter().any(is_there)
 }
 
-fn is_selected(world: &World, node: &NodeId, facts: &DeploymentPolicyFacts) -> bool {
+pub(crate) fn is_selected(world: &World, node: &NodeId, facts: &DeploymentPolicyFacts) -> bool {
     let Some(stored) = world.exchange.nodes.get(node) else { return false };
     let mut properties = stored.policy.policy.properties.clone();
     properties.set_ha_group(world.exchange.group_of(node).map(|group| group.id.name()));
