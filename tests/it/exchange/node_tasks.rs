@@ -126,6 +126,44 @@ async fn only_the_node_reports_and_only_agbots_that_serve_the_policy_publish() {
     assert_eq!(stored(&api).await["desiredState"], "running");
 }
 
+/// A second approved agbot serves the same policy, and knows the tasks and agreements of the first one.
+#[tokio::test]
+async fn agbot_publishes_with_its_own_fencing_numbers_and_agreements_and_leaves_tasks_of_others() {
+    const RIVAL: &str = "o/rival:t";
+    let (_database, api) = start().await;
+    let agbot = json!({"token": "t", "name": "rival", "publicKey": "key"});
+    api.expect(201, OWNER, "PUT", "/orgs/o/agbots/rival", agbot).await;
+    api.expect(201, ROOT, "PUT", "/orgs/o/agbots/rival/approval", Value::Null).await;
+    let entry = json!({"businessPolOrgid": "o", "businessPol": "*", "nodeOrgid": "o"});
+    api.expect(201, OWNER, "POST", "/orgs/o/agbots/rival/businesspols", entry).await;
+    for _ in 0..9 {
+        api.expect(201, RIVAL, "POST", "/orgs/o/agbots/rival/fencing", json!({})).await;
+    }
+    api.expect(201, AGBOT, "PUT", TASK, wanted("running", 5)).await;
+
+    let ungiven = api.expect(403, AGBOT, "PUT", TASK, wanted("shutdown", i64::MAX - 1)).await;
+    assert!(ungiven.to_string().contains("was not given to 'o/b'"), "{ungiven}");
+    let mut unrecorded = wanted("running", 6);
+    unrecorded["agreementId"] = json!("a2");
+    let unrecorded = api.expect(403, AGBOT, "PUT", "/orgs/o/nodes/n/tasks/t2", unrecorded).await;
+    assert!(unrecorded.to_string().contains("recorded no agreement 'a2'"), "{unrecorded}");
+    let foreign = api.expect(403, RIVAL, "PUT", "/orgs/o/nodes/n/tasks/t2", wanted("shutdown", 6)).await;
+    assert!(foreign.to_string().contains("recorded no agreement 'a1'"), "{foreign}");
+    for (method, path, body) in [
+        ("PUT", TASK.to_owned(), wanted("shutdown", 9)),
+        ("DELETE", format!("{TASK}?fencing=9"), Value::Null),
+    ] {
+        let refused = api.expect(403, RIVAL, method, &path, body).await;
+        assert!(refused.to_string().contains("was published by agbot 'o/b'"), "{refused}");
+    }
+    assert_eq!(stored(&api).await["desiredState"], "running");
+    assert_eq!(stored(&api).await["agbot"], "o/b");
+
+    // Its tasks are left to nobody when it is deleted.
+    api.expect(204, OWNER, "DELETE", "/orgs/o/agbots/b", Value::Null).await;
+    api.expect(204, RIVAL, "DELETE", &format!("{TASK}?fencing=9"), Value::Null).await;
+}
+
 /// 2-S3. Records that the reference does not have reach only callers that ask for them.
 #[tokio::test]
 async fn feed_shows_tasks_to_the_node_and_reports_to_agbots_that_ask_for_extensions() {

@@ -9,8 +9,8 @@ use evenkeel_domain::orchestration::{DesiredState, TaskState};
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::node_limit::lock_node_parts;
 use evenkeel_exchange_store::node_task::{self, NodeTaskRow, ReportedTask, WantedTask};
-use evenkeel_exchange_store::{agreement, fencing};
-use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_exchange_store::{agbot_approval, agreement, fencing};
+use evenkeel_ids::{AgbotId, NodeId, PolicyId};
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::node_task::{
     FencingQuery, NodeTask, NodeTasksResponse, PutNodeTask, PutNodeTaskStatus, TaskConflict,
@@ -129,6 +129,9 @@ async fn replace_task(
         }
         check_server(&mut tx, caller, &wanted.policy, org).await?;
         let stored = node_task::lock(&mut tx, org, id, task).await?;
+        if let Some(stored) = &stored {
+            check_publisher(&mut tx, caller, stored).await?;
+        }
         check_publication(&mut tx, caller, (org, id), &wanted, stored.as_ref()).await?;
         match &stored {
             Some(stored) if stored.wanted == wanted => return tx.finish([]),
@@ -208,6 +211,24 @@ async fn check_server(
     Ok(())
 }
 
+/// A task belongs to the agbot that published it for as long as that agbot exists.
+async fn check_publisher(
+    connection: &mut PgConnection,
+    caller: &Caller,
+    stored: &NodeTaskRow,
+) -> Result<(), ApiError> {
+    let Some(publisher) = stored.agbot.as_deref().filter(|_| caller.role == Role::Agbot) else {
+        return Ok(());
+    };
+    let id = AgbotId::from_text(publisher);
+    if publisher == caller.to_string()
+        || agbot_approval::find(connection, id.org(), id.name()).await?.is_none()
+    {
+        return Ok(());
+    }
+    Err(ApiError::access_denied(format!("task '{}' was published by agbot '{publisher}'", stored.task)))
+}
+
 /// An agbot publishes under a number that its leases were given, and names only agreements that it recorded with the node: the node ends
 /// those that its tasks name.
 async fn check_publication(
@@ -273,6 +294,7 @@ async fn delete_task(
             return Err(missing_task(org, id, task));
         };
         check_server(&mut tx, caller, &stored.wanted.policy, org).await?;
+        check_publisher(&mut tx, caller, &stored).await?;
         check_fencing(&mut tx, caller, query.fencing).await?;
         if query.fencing < stored.wanted.fencing {
             return Err(conflict(&stored, "was written under a later lease"));
