@@ -78,6 +78,7 @@ async fn hub_agbot_yields_to_the_agbot_of_a_plain_user_only_after_an_administrat
     let entry = json!({"businessPolOrgid": "o", "businessPol": "*", "nodeOrgid": "o"});
     let serves = |login| hub.call_as(login, "POST", "/orgs/o/agbots/rival/businesspols", Some(entry.clone()));
     assert_eq!(serves(eve).await.0, 201);
+    let entries = "/orgs/o/agbots/rival/businesspols";
 
     fleet.publish(&hub, "1.0.0").await;
     fleet.want(&hub, "1.0.0").await;
@@ -86,6 +87,9 @@ async fn hub_agbot_yields_to_the_agbot_of_a_plain_user_only_after_an_administrat
     let approval = format!("{RIVAL}/approval");
     assert_eq!(hub.call_as(eve, "PUT", &approval, None).await.0, 403, "nobody approves its own agbot");
     assert_eq!(hub.call("PUT", &approval, None).await.0, 201);
+    // Whoever made the agbot has its token.
+    assert_eq!(hub.call("DELETE", entries, None).await.0, 204);
+    assert_eq!(serves(("o/rival", "secret-rival")).await.0, 201);
     fleet.publish(&hub, "2.0.0").await;
     fleet.want(&hub, "2.0.0").await;
     eventually("it is updated: the entry is not confirmed", || async {
@@ -106,6 +110,33 @@ async fn hub_agbot_yields_to_the_agbot_of_a_plain_user_only_after_an_administrat
     assert_eq!(hub.call("DELETE", confirmation, None).await.0, 204);
     eventually("it serves again", || async { left().await.is_null().then_some(()) }).await;
     drop(fleet);
+    assert_eq!(hub.stop().await, 0);
+}
+
+/// Nodes take the names of agbots that may make agreements with them from this list.
+#[tokio::test]
+async fn entry_without_an_organization_of_nodes_names_the_agbot_to_no_other_organization() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    for org in ["victim", "evil"] {
+        let body = json!({"label": org, "description": org});
+        assert_eq!(hub.call("POST", &format!("/orgs/{org}"), Some(body)).await.0, 201);
+        let user = json!({"password": "secret", "email": "x@y", "admin": true});
+        assert_eq!(hub.call("POST", &format!("/orgs/{org}/users/ada"), Some(user)).await.0, 201);
+    }
+    let node = json!({"token": "secret-node", "name": "n", "nodeType": "device", "pattern": "", "publicKey": ""});
+    let owner = ("victim/ada", "secret");
+    assert_eq!(hub.call_as(owner, "PUT", "/orgs/victim/nodes/n?noheartbeat=true", Some(node)).await.0, 201);
+    let ada = ("evil/ada", "secret");
+    let agbot = json!({"token": "secret-bot", "name": "bot", "publicKey": ""});
+    assert_eq!(hub.call_as(ada, "PUT", "/orgs/evil/agbots/bot", Some(agbot)).await.0, 201);
+    let entry = json!({"businessPolOrgid": "evil", "businessPol": "victim"});
+    let path = "/orgs/evil/agbots/bot/businesspols";
+    assert_eq!(hub.call_as(ada, "POST", path, Some(entry)).await.0, 201);
+    let (status, named) = hub.call("GET", "/orgs/victim/nodes/n/agbots", None).await;
+    assert_eq!(status, 200, "{named}");
+    assert!(named.to_string().contains("IBM/"), "{named}");
+    assert!(!named.to_string().contains("evil/bot"), "{named}");
     assert_eq!(hub.stop().await, 0);
 }
 

@@ -149,11 +149,10 @@ async fn remove<K: Kind, P>(
     Ok(NoContent)
 }
 
-/// Returns who confirms an entry by writing it: an administrator of the nodes' organization or of the hub, or an approved agbot that serves
-/// its own organization, or as one of the shared organization every one.
+/// Returns who confirms an entry by writing it: an administrator of the nodes' organization or of the hub. An agbot is operated by whoever
+/// has its token, who may be an ordinary user.
 pub(super) fn confirmed_by(caller: &Caller, node_org: &str) -> Option<String> {
-    let is_own_agbot = caller.role == Role::Agbot && (caller.org == node_org || caller.is_multi_tenant());
-    (caller.may_approve_in(node_org) || is_own_agbot).then(|| caller.to_string())
+    caller.may_approve_in(node_org).then(|| caller.to_string())
 }
 
 /// Refuses to let administrators of the hub add to what agbots of ordinary organizations serve.

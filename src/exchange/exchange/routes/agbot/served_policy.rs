@@ -103,20 +103,20 @@ async fn create_policy(
     let Op { exchange, caller, path: ResourcePath { org, .. }, .. } = &op;
     require_addable(caller, org)?;
     check_orgs(caller, &request)?;
-    let (policy_org, policy) = (request.business_pol_orgid, request.business_pol);
-    let key_org = request.node_orgid.as_deref().unwrap_or(&policy_org);
-    let confirmed_by = confirmed_by(caller, key_org);
+    let PostServedPolicy { business_pol_orgid: policy_org, business_pol: policy, node_orgid } = request;
+    let key_org = node_orgid.clone().unwrap_or_else(|| policy_org.clone());
+    // Without an organization of the nodes the reference shows the policy's name in its place, and so do the recorded
+    // conversations; clients of the product always send it. What is confirmed is what is stored.
+    let node_org = node_orgid.unwrap_or_else(|| policy.clone());
     let row = ServedRow {
         entry: format!("{policy_org}_{policy}_{key_org}"),
-        confirmed_by,
-        // Without an organization of the nodes the reference shows the policy's name in its place, and so do the recorded
-        // conversations; clients of the product always send it.
-        node_org: request.node_orgid.clone().unwrap_or_else(|| policy.clone()),
-        subject_org: policy_org.clone(),
-        subject: policy.clone(),
+        confirmed_by: confirmed_by(caller, &node_org),
+        node_org,
+        subject_org: policy_org,
+        subject: policy,
         updated_at: exchange.now(),
     };
-    served_entry::create::<ServedPolicies>(&op, &permission, &row, key_org).await
+    served_entry::create::<ServedPolicies>(&op, &permission, &row, &key_org).await
 }
 
 /// Only those who look after every organization may name another one than their own.
