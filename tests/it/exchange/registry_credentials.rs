@@ -25,7 +25,8 @@ async fn must_write(world: &World, caller: Caller, method: Method, path: &str, b
 /// A world in which the user has a node, and a service for each private service, which requires it.
 async fn world() -> World {
     let mut world = World::new().await;
-    let node = json!({"token": "open-sesame", "name": "mine", "pattern": "", "publicKey": "key", "arch": "amd64"});
+    let node =
+        json!({"token": "open-sesame", "name": "mine", "pattern": "", "publicKey": "key", "arch": "amd64"});
     must_write(&world, USER, Method::PUT, "/orgs/acme/nodes/uwe-node", &node).await;
     for org in [HOME, SHARED] {
         let mut wrapper = service(&format!("needs-{org}"), "l", false);
@@ -60,7 +61,7 @@ async fn reads(world: &World, org: &str, name: &str) -> bool {
 }
 
 #[tokio::test]
-async fn node_reads_registry_credentials_of_private_services_that_agbots_of_its_organization_or_the_hub_deploy() {
+async fn node_reads_registry_credentials_of_services_that_agbots_of_its_organization_or_the_hub_deploy() {
     let mut world = world().await;
     for agbot in [OWN, OF_HUB] {
         assert!(!reads(&world, HOME, "private").await, "before the agreement");
