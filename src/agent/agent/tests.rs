@@ -6,6 +6,8 @@ mod container;
 pub(crate) mod engine;
 #[path = "tests/hub.rs"]
 mod hub;
+#[path = "tests/proposals.rs"]
+mod proposals;
 
 use std::{path::Path, sync::Arc, time::Duration};
 

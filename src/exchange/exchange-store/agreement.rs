@@ -3,7 +3,7 @@
 //! Recording an id again for another node, or agbot, of the same owner moves it there. Agreements of other
 //! owners are not affected: naming an id cannot take an agreement away.
 
-use evenkeel_access::right;
+use evenkeel_access::{MULTI_TENANT_ORG, right};
 use evenkeel_ids::{NodeId, UserId};
 use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
@@ -334,8 +334,12 @@ pub async fn is_of_agbot(
     Ok(found)
 }
 
-/// Returns whether a node may read what a service needs to run, such as its registry credentials: its owner may, or the node has an
-/// agreement of an approved agbot about the service or about one that requires it.
+/// Returns whether a node may read what a service needs to run, such as its registry credentials: its owner may, or the service is of
+/// the node's organization and the node has an agreement about it, or about one that requires it, of an approved agbot of that
+/// organization or the shared one.
+///
+/// Agbots of other organizations do not count, because their own administrators approved them. An agreement about a private service of
+/// another organization does not either: any user can publish a policy, or a service that requires it, which names the service.
 ///
 /// An agreement counts when the agbot recorded it with this node. Third-party agbots do not state the node:
 /// then the node must be the only one that records the id.
@@ -351,7 +355,7 @@ pub async fn is_deployed(
             FROM node_agreement AS held
             JOIN agbot_agreement AS agreed USING (agreement)
             JOIN agbot ON agbot.org = agreed.org AND agbot.agbot = agreed.agbot AND agbot.approved_by IS NOT NULL
-            WHERE held.org = $1 AND held.node = $2
+            WHERE held.org = $1 AND held.node = $2 AND agreed.org IN ($1, $5)
               AND (agreed.node = $1 || '/' || $2 OR (agreed.node IS NULL AND NOT EXISTS (
                       SELECT FROM node_agreement AS other
                       WHERE other.agreement = held.agreement AND (other.org, other.node) <> ($1, $2))))
@@ -359,12 +363,13 @@ pub async fn is_deployed(
             SELECT required ->> 'org', required ->> 'url'
             FROM deployed
             JOIN service ON service.org = deployed.org AND service.url = deployed.url
-            CROSS JOIN LATERAL json_array_elements(service.required_services) AS required
+            CROSS JOIN LATERAL json_array_elements(
+                CASE json_typeof(service.required_services) WHEN 'array' THEN service.required_services ELSE '[]' END) AS required
         )
         SELECT EXISTS (
             SELECT FROM service
             WHERE service.org = $3 AND service.service = $4 AND (
-                (service.org, service.url) IN (SELECT org, url FROM deployed)
+                (service.org = $1 AND (service.org, service.url) IN (SELECT org, url FROM deployed))
                 OR EXISTS (
                     SELECT FROM node
                     JOIN account ON account.org = node.owner_org AND account.name = node.owner
@@ -379,6 +384,7 @@ pub async fn is_deployed(
         node.name(),
         service_org,
         service,
+        MULTI_TENANT_ORG,
     )
     .fetch_one(conn)
     .await?;

@@ -147,6 +147,17 @@ pub async fn list_imported_api_keys(conn: &mut PgConnection, org: &str) -> Resul
         .collect())
 }
 
+/// Returns whether logins were imported from another exchange.
+pub async fn has_imported(conn: &mut PgConnection) -> Result<bool, StoreError> {
+    let found = sqlx::query_scalar!(
+        r#"-- identity.has_imported
+        SELECT EXISTS (SELECT FROM import_run) AS "has_imported!""#
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(found)
+}
+
 /// Replaces the password hash of an account, unless it has changed.
 pub async fn update_password_hash(
     conn: &mut PgConnection,

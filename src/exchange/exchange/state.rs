@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use evenkeel_exchange_store::agbot_approval;
+use evenkeel_exchange_store::identity;
 use evenkeel_exchange_store::secret;
 use evenkeel_http_server::limit::{FailedLoginReporter, FailedLogins};
 use evenkeel_metrics::Metrics;
@@ -131,6 +132,9 @@ impl Exchange {
             exchange.0.tasks.spawn(shutdown.clone().run_until_cancelled_owned(settling));
         }
         exchange.name_unapproved_agbots().await?;
+        if exchange.database().read(async |connection| identity::has_imported(connection).await).await? {
+            exchange.credentials().hasher().expect_imported();
+        }
         exchange.spawn_workers(shutdown);
         Ok(exchange)
     }

@@ -2,6 +2,7 @@
 
 mod access;
 mod adversary;
+mod adversary_fleet;
 pub mod api;
 mod audit;
 mod bad_body;
@@ -24,6 +25,7 @@ mod orchestration;
 mod org_orchestration;
 mod privacy;
 mod publications;
+mod registry_credentials;
 mod request;
 mod several;
 mod world;

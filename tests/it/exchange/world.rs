@@ -1,6 +1,6 @@
 //! A small world with one of everything in three organizations, every kind of caller, and a way back to how it was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Router;
 use axum::body::Body;
@@ -283,46 +283,43 @@ impl World {
         must(self.connection.execute(AssertSqlSafe(statement)).await, "copying the tables");
     }
 
+    /// Executes a statement.
+    pub async fn execute(&mut self, statement: &'static str) {
+        must(self.connection.execute(statement).await, "a statement");
+    }
+
     /// Takes the present rows as those to compare with and to restore.
     pub async fn settle(&mut self) {
         must(self.connection.execute("DROP SCHEMA copy CASCADE").await, "dropping the copy");
         self.remember().await;
     }
 
-    /// Rows that were added, changed or removed since, as text after the name of their table; of changed ones both forms.
+    /// Rows that were added, changed or removed since, as text after the name of their table; of changed ones both forms. Heartbeats are
+    /// left out, because they are written a moment later.
     pub async fn changed_rows(&mut self) -> Vec<String> {
-        let mut rows = Vec::new();
-        for table in self.changed_tables().await {
-            let statement = format!(
-                "(SELECT t::text FROM public.{table} t EXCEPT ALL SELECT t::text FROM copy.{table} t)
-                UNION ALL
-                (SELECT t::text FROM copy.{table} t EXCEPT ALL SELECT t::text FROM public.{table} t)"
-            );
-            let found = must(self.connection.fetch_all(AssertSqlSafe(statement)).await, "comparing a table");
-            rows.extend(found.iter().map(|row| format!("{table} {}", row.get::<String, _>(0))));
-        }
-        rows
+        let differences: Vec<String> = self
+            .tables
+            .keys()
+            .filter(|table| *table != "node_heartbeat" && !table.starts_with("audit"))
+            .map(|table| {
+                format!(
+                    "(SELECT '{table} ' || t::text FROM public.{table} t
+                        EXCEPT ALL SELECT '{table} ' || t::text FROM copy.{table} t)
+                    UNION ALL
+                    (SELECT '{table} ' || t::text FROM copy.{table} t
+                        EXCEPT ALL SELECT '{table} ' || t::text FROM public.{table} t)"
+                )
+            })
+            .collect();
+        let statement = differences.join(" UNION ALL ");
+        let found = must(self.connection.fetch_all(AssertSqlSafe(statement)).await, "comparing the tables");
+        found.iter().map(|row| row.get(0)).collect()
     }
 
-    /// The tables that differ from what they were, except heartbeats, which are written a moment later.
-    pub async fn changed_tables(&mut self) -> Vec<String> {
-        let mut changed = Vec::new();
-        for table in
-            self.tables.keys().filter(|table| *table != "node_heartbeat" && !table.starts_with("audit"))
-        {
-            let statement = format!(
-                "SELECT count(*) FROM (
-                    (SELECT t::text FROM public.{table} t EXCEPT ALL SELECT t::text FROM copy.{table} t)
-                    UNION ALL
-                    (SELECT t::text FROM copy.{table} t EXCEPT ALL SELECT t::text FROM public.{table} t)
-                ) AS difference"
-            );
-            let row = must(self.connection.fetch_one(AssertSqlSafe(statement)).await, "comparing a table");
-            if row.get::<i64, _>(0) != 0 {
-                changed.push(table.clone());
-            }
-        }
-        changed
+    /// The tables that differ from what they were, except heartbeats.
+    pub async fn changed_tables(&mut self) -> BTreeSet<String> {
+        let rows = self.changed_rows().await;
+        rows.iter().filter_map(|row| row.split(' ').next()).map(str::to_owned).collect()
     }
 
     /// Requires that nothing was written since the world was filled or restored; `what` happened in between.

@@ -133,6 +133,37 @@ async fn unknown_names_and_wrong_secrets_cost_the_same_and_get_the_same_text() {
 }
 
 #[tokio::test]
+async fn confirmation_of_a_deleted_node_costs_the_same_whichever_nodes_were_deleted() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    let organization = json!({"label": "", "description": ""});
+    assert_eq!(hub.call("POST", "/orgs/o", Some(organization)).await.0, 201);
+    for node in ["deleted", "present"] {
+        let body = json!({"token": "secret", "name": node, "pattern": "", "publicKey": ""});
+        assert_eq!(hub.call("PUT", &format!("/orgs/o/nodes/{node}"), Some(body)).await.0, 201);
+    }
+    let agreement =
+        json!({"agreementService": {"orgid": "o", "pattern": "", "url": "w"}, "state": "negotiating"});
+    let (path, node) = ("/orgs/o/nodes/deleted/agreements/a", ("o/deleted", "secret"));
+    assert_eq!(hub.call_as(node, "PUT", path, Some(agreement)).await.0, 201);
+    assert_eq!(hub.call("DELETE", "/orgs/o/nodes/deleted", None).await.0, 204);
+    let (_, departures) = hub.call("GET", "/orgs/o/orchestration/departures", None).await;
+    assert!(departures["nodes"]["o/deleted"].is_object(), "{departures}");
+    let mut costs = BTreeMap::new();
+    for name in ["deleted", "present", "nobody"] {
+        let before = metric(&hub.url, "exchange_slow_hashes_total").await;
+        for _ in 0..2 {
+            let path = format!("/orgs/o/orchestration/departures/{name}");
+            let login = format!("o/{name}");
+            assert_eq!(hub.call_as((&login, "wrong"), "DELETE", &path, None).await.0, 401, "{name}");
+        }
+        costs.insert(name, metric(&hub.url, "exchange_slow_hashes_total").await - before);
+    }
+    // One as any login, one as a deleted node; the same wrong secret again costs nothing.
+    assert!(costs.values().all(|cost| *cost == 2.0), "{costs:?}");
+}
+
+#[tokio::test]
 async fn failed_logins_are_logged_without_secrets_and_counted_without_telling_which_names_exist() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &["--failed-login-burst-per-caller", "40"]).await;

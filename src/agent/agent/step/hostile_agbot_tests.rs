@@ -68,6 +68,18 @@ fn agbot_that_the_exchange_does_not_name_gets_no_reply() {
 }
 
 #[test]
+fn facts_that_cannot_be_read_are_the_reason_why_a_proposal_is_ignored() {
+    let event = proposal("a1", &terms("web", "site == north"), &producer());
+    let unreadable = Some("requiredServices is no list".to_owned());
+    let event = with_facts(event, |facts| *facts = ProposalFacts { unreadable, ..ProposalFacts::default() });
+    let mut state = node();
+    let note = state.apply(event, NOW).note.unwrap_or_default();
+    assert!(note.contains("is ignored") && note.contains("requiredServices is no list"), "{note}");
+    assert!(!note.contains("approved"), "{note}");
+    assert!(state.outbox.is_empty());
+}
+
+#[test]
 fn deployment_that_is_not_the_published_one_is_refused_although_a_trusted_key_signed_it() {
     let other = r#"{"services":{"web":{"command":["/bin/sh","-c","id"]}}}"#;
     let mut changed = terms("web", "site == north");

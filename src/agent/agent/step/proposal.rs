@@ -49,6 +49,8 @@ pub struct ProposalFacts {
     pub dependencies: Vec<DependencyFacts>,
     /// The reason why they could not be resolved.
     pub unresolved: Option<String>,
+    /// The reason why the facts cannot be read: then the others are empty.
+    pub unreadable: Option<String>,
 }
 
 /// A dependency of the proposed service, with the keys to verify it.
@@ -205,6 +207,9 @@ impl State {
     /// Only agbots that the exchange names, and for a task only the one that published it: no other agbot
     /// decides what runs here.
     fn check_agbot(&self, proposal: &Proposal<'_>, facts: &ProposalFacts) -> Result<(), String> {
+        if let Some(why) = &facts.unreadable {
+            return Err(format!("the facts that it is judged by cannot be read: {why}"));
+        }
         let org = proposal.from.split('/').next().unwrap_or_default();
         let is_known = match facts.standing {
             AgbotStanding::Approved => true,

@@ -74,6 +74,8 @@ pub struct HubState {
     pub refuses_failures: bool,
     pub pattern: Value,
     pub services: Value,
+    /// The agbots that may make agreements with the node; none in a third-party exchange, which has no such list.
+    pub named_agbots: Option<Vec<String>>,
     /// Deployment and signature of the last proposal, which the publisher of the service signed.
     published: (String, String),
     last_key: String,
@@ -142,6 +144,11 @@ impl TestHub {
 
     fn node_key(&self) -> PublicKey {
         PublicKey::from_base64(&self.state().last_key).unwrap()
+    }
+
+    /// Returns the key that is stored beside the service.
+    pub fn publisher_key() -> String {
+        publisher_key().public_key().unwrap().to_pem()
     }
 
     pub fn seal(&self, message: &Message) -> String {
@@ -263,6 +270,7 @@ impl TestHub {
             .route(&format!("{node}/agreements/{{id}}"), put(put_agreement).delete(delete_agreement))
             .route(&format!("{node}/msgs"), get(list_messages))
             .route(&format!("{node}/msgs/{{id}}"), delete(delete_message))
+            .route(&format!("{node}/agbots"), get(list_named_agbots))
             .route(&format!("{node}/managementStatus"), get(list_statuses))
             .route(&format!("{node}/managementStatus/{{id}}"), put(put_status_of).delete(delete_status_of))
             .route("/v1/orgs/acme", get(|| async { Json(json!({"orgs": {"acme": {}}})) }))
@@ -382,6 +390,13 @@ async fn list_messages(State(hub): Hub) -> Json<Value> {
 async fn delete_message(State(hub): Hub, Path(id): Path<i64>) -> StatusCode {
     hub.state().mailbox.remove(&id);
     StatusCode::NO_CONTENT
+}
+
+async fn list_named_agbots(State(hub): Hub) -> Response {
+    match &hub.state().named_agbots {
+        Some(named) => Json(json!({"agbots": named})).into_response(),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
 }
 
 async fn list_statuses(State(hub): Hub) -> Json<Value> {

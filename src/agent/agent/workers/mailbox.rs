@@ -219,8 +219,16 @@ impl Mailbox {
                     tracing::debug!(%error, "proposal waits for its service's keys");
                     return Prepared::NotYet;
                 }
-                // Without keys no signature verifies: the proposal will be ignored.
-                Err(_) => Event::Proposal { from, message, facts: ProposalFacts::default() },
+                Err(error) => {
+                    let agreement = message.agreement_id.as_str();
+                    tracing::warn!(agbot = from, agreement, %error, "the facts of a proposal cannot be read");
+                    let unreadable = Some(error.to_string());
+                    Event::Proposal {
+                        from,
+                        message,
+                        facts: ProposalFacts { unreadable, ..ProposalFacts::default() },
+                    }
+                }
             },
             _ => Event::Message { from, message },
         }))

@@ -81,6 +81,8 @@ pub struct Credentials {
     checked_keys: Remembered<String, Checked>,
     /// Logins known to be wrong: the same wrong secret again costs no slow hash.
     refused: Remembered<[u8; 32], LoginFailure>,
+    /// The same of logins as nodes that were deleted.
+    refused_departures: Remembered<[u8; 32], ()>,
     /// Logins that succeeded within a day, although they may no longer be in `checked`. This grants no
     /// access: they are checked again, but failed logins from the same address do not block them.
     proven: Remembered<[u8; 32], ()>,
@@ -102,6 +104,7 @@ impl Credentials {
             checked: Remembered::new(CAPACITY, REMEMBERED_FOR),
             checked_keys: Remembered::new(CAPACITY, REMEMBERED_FOR),
             refused: Remembered::new(10_000, Duration::from_secs(10)),
+            refused_departures: Remembered::new(10_000, Duration::from_secs(10)),
             proven: Remembered::new(PROVEN_CAPACITY, Duration::from_secs(86_400)),
             recently_failed: Remembered::new(FAILED_CAPACITY, FAILED_FOR),
             is_root_settled: watch::Sender::new(true),
@@ -204,11 +207,15 @@ impl Credentials {
         limiter: &Limiter,
     ) -> Result<Option<Arc<Caller>>, ApiError> {
         let (org, id) = (login.org(), login.id());
+        let verifier = self.verifier(login);
+        if self.refused_departures.get(&verifier).is_some() {
+            return Ok(None);
+        }
+        let removals = self.removals.load(Ordering::SeqCst);
         let found = self
             .database
             .read(async |connection| departure::find_token_hash(connection, org, id).await)
             .await?;
-        let Some(stored) = found else { return Ok(None) };
         let attempt = Attempt {
             login,
             prefix: address.map(client_prefix),
@@ -216,8 +223,18 @@ impl Credentials {
             is_proven: false,
             has_failed: false,
         };
-        let is_its =
-            self.hasher.verify_in(attempt.class(), login.secret(), &stored, || attempt.check()).await?;
+        let (class, secret) = (attempt.class(), login.secret());
+        let is_its = match found {
+            Some(stored) => self.hasher.verify_in(class, secret, &stored, || attempt.check()).await?,
+            // The time must not reveal which nodes were deleted.
+            None => {
+                self.hasher.refuse_in(class, secret, || attempt.check()).await?;
+                false
+            }
+        };
+        if !is_its && self.removals.load(Ordering::SeqCst) == removals {
+            self.refused_departures.insert(verifier, ());
+        }
         let caller = Caller { role: Role::Node, org: org.to_owned(), id: id.to_owned(), owner: None };
         Ok(is_its.then(|| Arc::new(caller)))
     }
@@ -253,6 +270,7 @@ impl Credentials {
     pub(crate) fn forget(&self, org: &str, id: &str) {
         self.removals.fetch_add(1, Ordering::SeqCst);
         self.refused.forget_all();
+        self.refused_departures.forget_all();
         let is_concerned =
             |checked: &Checked| checked.caller.org == org && (id == "*" || checked.caller.id == id);
         self.checked_keys.forget_where(is_concerned);
@@ -269,6 +287,7 @@ impl Credentials {
         self.checked.forget_all();
         self.checked_keys.forget_all();
         self.refused.forget_all();
+        self.refused_departures.forget_all();
     }
 
     fn verifier(&self, login: &Login) -> [u8; 32] {

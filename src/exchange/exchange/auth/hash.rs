@@ -4,6 +4,7 @@
 //! check. Slow hashes wait in a queue, so that logins cannot take the processor away from requests.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use evenkeel_metrics::Counter;
 use subtle::ConstantTimeEq;
@@ -13,20 +14,93 @@ use super::hash_queue::{HashQueue, PriorityClass};
 use crate::ApiError;
 
 const KEYED_PREFIX: &str = "keyed:";
+/// Cost of the bcrypt hashes that the reference stores.
+const IMPORTED_COST: u32 = 10;
+/// Salt and hash of a bcrypt hash that belongs to no secret.
+const NO_SECRET: &str = "......................ooooooooooooooooooooooooooooooO";
 
 /// Creates and verifies hashes of secrets.
 #[derive(Clone)]
 pub struct SecretHasher {
     key: Arc<[u8; 32]>,
     queue: HashQueue,
-    argon: Arc<Argon>,
+    algorithms: Arc<Algorithms>,
+}
+
+/// The slow hashes.
+#[derive(Debug, Default)]
+struct Algorithms {
+    argon: Argon,
+    /// Highest cost of the stored bcrypt hashes; 0 while there are none. Then a failure costs one more hash, of bcrypt, whatever is
+    /// stored for the name: the time does not reveal which names were imported, nor which exist.
+    bcrypt_cost: AtomicU32,
+    /// Computations of Argon2id and bcrypt.
+    computed: [Counter; 2],
+}
+
+impl Algorithms {
+    fn verify(&self, secret: &str, stored: &str) -> bool {
+        let is_right = match is_outdated(stored) {
+            true => self.verify_bcrypt(secret, stored),
+            false => self.verify_argon(secret, stored),
+        };
+        if !is_right {
+            match is_outdated(stored) {
+                true => self.spend_argon(secret),
+                false => self.spend_bcrypt(secret),
+            }
+        }
+        is_right
+    }
+
+    /// Takes the time of a wrong secret.
+    fn refuse(&self, secret: &str) {
+        self.spend_argon(secret);
+        self.spend_bcrypt(secret);
+    }
+
+    fn hash(&self, secret: &str) -> Result<String, String> {
+        self.computed[0].increment();
+        self.argon.hash(secret).map_err(|error| error.to_string())
+    }
+
+    fn verify_argon(&self, secret: &str, stored: &str) -> bool {
+        self.computed[0].increment();
+        self.argon.verify(secret, stored)
+    }
+
+    fn verify_bcrypt(&self, secret: &str, stored: &str) -> bool {
+        self.computed[1].increment();
+        bcrypt::verify(secret, stored).unwrap_or(false)
+    }
+
+    fn spend_argon(&self, secret: &str) {
+        drop(self.hash(secret));
+    }
+
+    fn spend_bcrypt(&self, secret: &str) {
+        let cost = self.bcrypt_cost.load(Ordering::Relaxed);
+        if cost > 0 {
+            self.verify_bcrypt(secret, &format!("$2b${cost:02}${NO_SECRET}"));
+        }
+    }
+
+    /// Notes that a bcrypt hash is stored.
+    fn note_bcrypt(&self, cost: u32) {
+        self.bcrypt_cost.fetch_max(cost, Ordering::Relaxed);
+    }
 }
 
 impl SecretHasher {
     /// Creates a hasher; `key` is shared by all exchanges of a database, `parallel` limits concurrent Argon2id computations.
     #[must_use]
     pub fn new(key: [u8; 32], parallel: usize) -> SecretHasher {
-        SecretHasher { key: Arc::new(key), queue: HashQueue::new(parallel), argon: Arc::default() }
+        SecretHasher { key: Arc::new(key), queue: HashQueue::new(parallel), algorithms: Arc::default() }
+    }
+
+    /// Expects bcrypt hashes of an import: from now on failures take the time of one in addition.
+    pub fn expect_imported(&self) {
+        self.algorithms.note_bcrypt(IMPORTED_COST);
     }
 
     /// Returns the number of slow hashes so far.
@@ -49,8 +123,8 @@ impl SecretHasher {
         if is_generated_token(secret) {
             return Ok(self.keyed(secret));
         }
-        let (secret, argon) = (secret.to_owned(), self.argon.clone());
-        let hash = move || argon.hash(&secret).map_err(|error| error.to_string());
+        let (secret, algorithms) = (secret.to_owned(), self.algorithms.clone());
+        let hash = move || algorithms.hash(&secret);
         let outcome = self.queue.run(PriorityClass::Known, || Ok(()), hash, |_| false).await?;
         outcome.map_err(|error| ApiError::internal(format!("a secret could not be hashed: {error}")))
     }
@@ -83,11 +157,11 @@ impl SecretHasher {
             self.refuse_in(class, secret, check).await?;
             return Ok(false);
         }
-        let (secret, stored, argon) = (secret.to_owned(), stored.to_owned(), self.argon.clone());
-        let verify = move || match is_outdated(&stored) {
-            true => bcrypt::verify(&secret, &stored).unwrap_or(false),
-            false => argon.verify(&secret, &stored),
-        };
+        if let Some(cost) = bcrypt_cost(stored) {
+            self.algorithms.note_bcrypt(cost);
+        }
+        let (secret, stored, algorithms) = (secret.to_owned(), stored.to_owned(), self.algorithms.clone());
+        let verify = move || algorithms.verify(&secret, &stored);
         self.queue.run(class, check, verify, |is_right| !is_right).await
     }
 
@@ -101,8 +175,8 @@ impl SecretHasher {
         secret: &str,
         check: impl FnOnce() -> Result<(), ApiError>,
     ) -> Result<(), ApiError> {
-        let (secret, argon) = (secret.to_owned(), self.argon.clone());
-        self.queue.run(class, check, move || drop(argon.hash(&secret)), |()| true).await
+        let (secret, algorithms) = (secret.to_owned(), self.algorithms.clone());
+        self.queue.run(class, check, move || algorithms.refuse(&secret), |()| true).await
     }
 }
 
@@ -110,6 +184,11 @@ impl SecretHasher {
 #[must_use]
 pub fn is_outdated(stored: &str) -> bool {
     stored.starts_with("$2")
+}
+
+/// Returns the cost of a bcrypt hash; none of another kind of hash.
+fn bcrypt_cost(stored: &str) -> Option<u32> {
+    is_outdated(stored).then(|| stored.split('$').nth(2)?.parse().ok()).flatten()
 }
 
 /// Returns whether our own tools generated a token: `ek1.` and 64 hexadecimal digits, 256 random bits.
@@ -150,5 +229,45 @@ mod tests {
         let hash = bcrypt::hash("secret", 4).expect("hash");
         assert!(hasher().verify("secret", &hash).await.expect("verify"));
         assert!(is_outdated(&hash));
+        assert_eq!(bcrypt_cost(&hash), Some(4));
+    }
+
+    #[tokio::test]
+    async fn failures_cost_the_same_hashes_whatever_is_stored() {
+        let hasher = hasher();
+        let stored = [
+            hasher.hash("secret").await.expect("hash"),
+            hasher.keyed("secret"),
+            bcrypt::hash("secret", 4).expect("hash"),
+        ];
+        // As at the start of an exchange with an import; with hashes that a test has time for.
+        hasher.algorithms.note_bcrypt(4);
+        let computed = || hasher.algorithms.computed.each_ref().map(Counter::value);
+        for stored in stored.iter().map(Some).chain([None]) {
+            let before = computed();
+            match stored {
+                Some(stored) => assert!(!hasher.verify("wrong", stored).await.expect("verify")),
+                None => {
+                    let refused = hasher.refuse_in(PriorityClass::Known, "wrong", || Ok(())).await;
+                    refused.expect("refuse");
+                }
+            }
+            let after = computed();
+            assert_eq!([after[0] - before[0], after[1] - before[1]], [1, 1], "{stored:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn failures_cost_no_bcrypt_where_nothing_was_imported() {
+        let hasher = hasher();
+        let stored = hasher.hash("secret").await.expect("hash");
+        assert!(!hasher.verify("wrong", &stored).await.expect("verify"));
+        assert_eq!(hasher.algorithms.computed[1].value(), 0);
+    }
+
+    #[test]
+    fn hash_that_belongs_to_no_secret_is_read_and_takes_its_time() {
+        let text = format!("$2b$04${NO_SECRET}");
+        assert!(matches!(bcrypt::verify("secret", &text), Ok(false)), "an error would take no time");
     }
 }
