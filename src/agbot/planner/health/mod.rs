@@ -35,7 +35,7 @@ mod workflow;
 
 pub(crate) use common_cause::{ModelSurvey, common_cause, exhausted_recoveries};
 pub(crate) use detect::{InstanceHealth, instance_health, is_unhealthy_member};
-pub(crate) use fence::{note, unfenced};
+pub(crate) use fence::{fenced_at, note, unfenced};
 pub(crate) use peers::Circle;
 pub(crate) use recover::{follow, supervise};
 
