@@ -79,7 +79,7 @@ impl Engine {
         }
         let program =
             ["/usr/bin/dockerd", "/usr/sbin/dockerd"].into_iter().find(|path| Path::new(path).exists())?;
-        let directory = tempfile::Builder::new().prefix("ek-engine").tempdir().unwrap();
+        let directory = tempfile::Builder::new().prefix("ek-engine").tempdir().expect("a directory");
         let at = |name: &str| directory.path().join(name).display().to_string();
         let daemon = quiet("unshare")
             .args(["--net", program])
@@ -108,8 +108,10 @@ impl Engine {
     /// Creates an image with one static program that waits forever; with an argument it writes it and exits with 7.
     fn make_image(&self) {
         let directory = self.directory.path();
-        std::fs::write(directory.join("wait.c"), PROGRAM).unwrap();
-        let run = |command: &mut Command| assert!(command.current_dir(directory).status().unwrap().success());
+        std::fs::write(directory.join("wait.c"), PROGRAM).expect("a source file");
+        let run = |command: &mut Command| {
+            assert!(command.current_dir(directory).status().is_ok_and(|status| status.success()))
+        };
         run(Command::new("cc").args(["-static", "-O1", "-o", "wait", "wait.c"]));
         run(Command::new("tar").args(["cf", "image.tar", "wait"]));
         let entry = r#"ENTRYPOINT ["/wait"]"#;
