@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use evenkeel_client::{AddressRule, ProbeClient, ProbeGuard, ProbeSchedule, pause_after};
-use evenkeel_ids::TaskId;
+use evenkeel_ids::{GroupId, TaskId};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::model::{HubTask, Model};
 use evenkeel_planner::workload::{EndedCommand, HubReport, WorkflowCall};
@@ -125,6 +125,8 @@ pub(crate) struct HubChecks {
     context: Arc<Context>,
     client: Option<ProbeClient>,
     schedule: CheckSchedule,
+    /// Orders of users whose checks have begun.
+    ordered: BTreeSet<String>,
 }
 
 impl Worker for HubChecks {
@@ -134,6 +136,7 @@ impl Worker for HubChecks {
 
     async fn pass(&mut self) -> Result<(), Infallible> {
         self.start_due();
+        self.start_ordered();
         Ok(())
     }
 
@@ -144,7 +147,20 @@ impl Worker for HubChecks {
 
 impl HubChecks {
     pub(crate) fn new(context: Arc<Context>) -> Self {
-        Self { context, client: None, schedule: CheckSchedule::default() }
+        Self { context, client: None, schedule: CheckSchedule::default(), ordered: BTreeSet::new() }
+    }
+
+    /// Begins the checks of HA groups that users have ordered, perhaps from another agbot.
+    fn start_ordered(&mut self) {
+        let ordered: Vec<(String, GroupId)> = {
+            let model = self.context.model();
+            model.ordered_group_checks().map(|(id, group)| (id.to_owned(), group.clone())).collect()
+        };
+        for (_, group) in ordered.iter().filter(|(id, _)| !self.ordered.contains(id)) {
+            let (context, group) = (self.context.clone(), group.clone());
+            tokio::spawn(async move { check_members_now(&context, &group).await });
+        }
+        self.ordered = ordered.into_iter().map(|(id, _)| id).collect();
     }
 
     fn start_due(&mut self) {
@@ -164,6 +180,14 @@ impl HubChecks {
             tokio::spawn(make_call(self.context.clone(), client.clone(), call, calls));
         }
     }
+}
+
+/// Runs the hub's checks of the members of an HA group now.
+pub(crate) async fn check_members_now(context: &Context, group: &GroupId) {
+    let is_member = |model: &Model, task: &HubTask<'_>| {
+        model.group(group).is_some_and(|group| group.members.contains(task.node))
+    };
+    check_now(context, is_member).await;
 }
 
 /// Runs the hub's checks of some tasks now, and waits for the results: the last ones may be out of date.

@@ -138,7 +138,7 @@ pub enum Blocked {
     NodePaused,
     /// The node's operator is draining it.
     NodeDraining,
-    /// A node was deleted while its agent was alive, and what runs there may not have stopped.
+    /// A node was deleted, and what runs there may not have stopped.
     NodeDeparting {
         /// The node.
         node: NodeId,

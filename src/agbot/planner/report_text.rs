@@ -253,7 +253,7 @@ fn write_departing(
     until: Option<&Timestamp>,
     out: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
-    write!(out, "{node} was removed {since} while its agent was alive; ")?;
+    write!(out, "{node} was removed {since}, and its instance may still run; ")?;
     match until {
         Some(until) => write!(out, "its agent is to confirm the stop, at most until {until}"),
         None => write!(

@@ -164,23 +164,37 @@ pub async fn update_account(
     Ok(())
 }
 
+/// The logins that an account owns.
+#[derive(Debug, Default)]
+pub struct OwnedLogins {
+    /// Its nodes.
+    pub nodes: Vec<ResourceKey>,
+    /// Its agbots.
+    pub agbots: Vec<ResourceKey>,
+}
+
 /// Lists the nodes and agbots that an account owns.
 pub async fn list_owned_logins(
     tx: &mut PgConnection,
     org: &str,
     name: &str,
-) -> Result<Vec<ResourceKey>, StoreError> {
+) -> Result<OwnedLogins, StoreError> {
     let rows = sqlx::query!(
         r#"-- account.list_owned_logins
-        SELECT org AS "org!", node AS "id!" FROM node WHERE owner_org = $1 AND owner = $2
+        SELECT org AS "org!", node AS "id!", true AS "is_node!" FROM node WHERE owner_org = $1 AND owner = $2
         UNION ALL
-        SELECT org, agbot FROM agbot WHERE owner_org = $1 AND owner = $2"#,
+        SELECT org, agbot, false FROM agbot WHERE owner_org = $1 AND owner = $2"#,
         org,
         name,
     )
     .fetch_all(tx)
     .await?;
-    Ok(rows.into_iter().map(|row| ResourceKey { org: row.org, id: row.id }).collect())
+    let mut owned = OwnedLogins::default();
+    for row in rows {
+        let of_kind = if row.is_node { &mut owned.nodes } else { &mut owned.agbots };
+        of_kind.push(ResourceKey { org: row.org, id: row.id });
+    }
+    Ok(owned)
 }
 
 /// Removes an account with everything it owns.

@@ -1,14 +1,17 @@
-//! Nodes that were deleted while their agents were alive.
+//! Nodes that were deleted before anything confirmed that what ran there has stopped.
 //!
-//! Their agents may still run what they ran. They log in with their tokens once more to confirm that they
+//! Their agents may still run what they ran, silent ones too. They log in with their tokens once more to confirm that they
 //! have stopped it. Source: orchestration A2 (deletion of a live node).
+
+use std::collections::BTreeMap;
 
 use evenkeel_access::right;
 use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
-use sqlx::PgConnection;
+use sqlx::{PgConnection, types::Json};
 
-use super::permitted::Permitted;
+use super::permitted::{Permitted, RemovesNodes};
+use super::resource_key::ResourceKey;
 
 /// A departure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +22,10 @@ pub struct Departure {
     pub deleted_at: Timestamp,
     /// Its last heartbeat.
     pub seen_at: Timestamp,
+    /// Seconds without contact after which its guardian has killed a task, by task.
+    /// # Shape
+    /// Empty without a running guardian; only tasks whose leases the guardian confirmed.
+    pub leases: BTreeMap<String, u32>,
 }
 
 /// Knowledge of what may run on a node that is about to be deleted.
@@ -26,42 +33,51 @@ pub struct Departure {
 pub enum Remainder {
     /// Its agent says that something could not be stopped.
     Unstopped,
-    /// Its agreements and tasks decide, if its agent was seen since this instant.
-    AsRecorded(Timestamp),
+    /// Its agreements and tasks decide.
+    AsRecorded,
 }
 
-/// Records the departure of a node that is about to be deleted, if something may run there.
-pub async fn insert(
-    tx: &mut Permitted<right::NodeWrite>,
-    (org, node): (&str, &str),
+/// Records the departures of nodes that are about to be deleted, if something may run there. A silent node may still run what it ran.
+pub async fn insert<R: RemovesNodes>(
+    tx: &mut Permitted<R>,
+    nodes: &[ResourceKey],
     remainder: Remainder,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let seen_since = match remainder {
-        Remainder::Unstopped => None,
-        Remainder::AsRecorded(seen_since) => Some(to_sql(seen_since)),
-    };
+    let orgs: Vec<&str> = nodes.iter().map(|node| node.org.as_str()).collect();
+    let ids: Vec<&str> = nodes.iter().map(|node| node.id.as_str()).collect();
     sqlx::query!(
         "-- departure.insert
-        INSERT INTO node_departure (org, node, token_hash, deleted_at, seen_at)
-        SELECT node.org, node.node, node.token_hash, $4, LEAST(heartbeat.seen_at, $4)
-        FROM node
+        INSERT INTO node_departure (org, node, token_hash, deleted_at, seen_at, leases)
+        SELECT
+            node.org, node.node, node.token_hash, $4, LEAST(heartbeat.seen_at, $4),
+            COALESCE(
+                (
+                    SELECT jsonb_object_agg(task.task, task.health -> 'leaseSeconds')
+                    FROM node_task AS task
+                    WHERE task.org = node.org AND task.node = node.node
+                      AND jsonb_typeof(task.health -> 'leaseSeconds') = 'number'
+                      AND node.agent_runs ->> 'guardian' = 'running'
+                ),
+                '{}'
+            )
+        FROM unnest($1::text[], $2::text[]) AS leaving (org, node)
+        JOIN node ON node.org = leaving.org AND node.node = leaving.node
         LEFT JOIN node_heartbeat AS heartbeat ON heartbeat.org = node.org AND heartbeat.node = node.node
-        WHERE node.org = $1 AND node.node = $2
-          AND ($3::timestamptz IS NULL OR heartbeat.seen_at > $3 AND (
-              EXISTS (SELECT 1 FROM node_agreement AS held WHERE held.org = node.org AND held.node = node.node)
-              OR EXISTS (
-                  SELECT 1
-                  FROM node_task AS task
-                  WHERE task.org = node.org AND task.node = node.node AND task.reported_at IS NOT NULL
-                    AND task.state NOT IN ('complete', 'shutdown', 'failed', 'rejected')
-              )
-          ))
+        WHERE $3
+           OR EXISTS (SELECT 1 FROM node_agreement AS held WHERE held.org = node.org AND held.node = node.node)
+           OR EXISTS (
+               SELECT 1
+               FROM node_task AS task
+               WHERE task.org = node.org AND task.node = node.node AND task.reported_at IS NOT NULL
+                 AND task.state NOT IN ('complete', 'shutdown', 'failed', 'rejected')
+           )
         ON CONFLICT (org, node) DO UPDATE
-        SET token_hash = excluded.token_hash, deleted_at = excluded.deleted_at, seen_at = excluded.seen_at",
-        org,
-        node,
-        seen_since as _,
+        SET token_hash = excluded.token_hash, deleted_at = excluded.deleted_at, seen_at = excluded.seen_at,
+            leases = excluded.leases",
+        &orgs as &[&str],
+        &ids as &[&str],
+        remainder == Remainder::Unstopped,
         to_sql(now) as _,
     )
     .execute(&mut **tx)
@@ -102,7 +118,11 @@ pub async fn find_token_hash(
 pub async fn list(conn: &mut PgConnection, org: &str) -> Result<Vec<Departure>, StoreError> {
     let rows = sqlx::query!(
         r#"-- departure.list
-        SELECT node, deleted_at AS "deleted_at: jiff_sqlx::Timestamp", seen_at AS "seen_at: jiff_sqlx::Timestamp"
+        SELECT
+            node,
+            deleted_at AS "deleted_at: jiff_sqlx::Timestamp",
+            seen_at AS "seen_at: jiff_sqlx::Timestamp",
+            leases AS "leases: Json<BTreeMap<String, u32>>"
         FROM node_departure
         WHERE org = $1
         ORDER BY node"#,
@@ -110,12 +130,13 @@ pub async fn list(conn: &mut PgConnection, org: &str) -> Result<Vec<Departure>, 
     )
     .fetch_all(conn)
     .await?;
-    let departure = |node, deleted_at, seen_at| Departure {
-        node,
-        deleted_at: from_sql(deleted_at),
-        seen_at: from_sql(seen_at),
-    };
-    Ok(rows.into_iter().map(|row| departure(row.node, row.deleted_at, row.seen_at)).collect())
+    let departures = rows.into_iter().map(|row| Departure {
+        node: row.node,
+        deleted_at: from_sql(row.deleted_at),
+        seen_at: from_sql(row.seen_at),
+        leases: row.leases.0,
+    });
+    Ok(departures.collect())
 }
 
 /// Forgets departures from before an instant.

@@ -87,6 +87,12 @@ pub trait ClearsAgbotMailbox: WriteRight {}
 impl ClearsAgbotMailbox for right::AgbotMessage {}
 impl ClearsAgbotMailbox for right::AgbotWrite {}
 
+/// Rights that allow removing nodes: their own, and that to remove the user who owns them.
+pub trait RemovesNodes: WriteRight {}
+
+impl RemovesNodes for right::NodeWrite {}
+impl RemovesNodes for right::UserWrite {}
+
 /// Rights that allow approving an agbot: an administrator who writes an agbot approves it.
 pub trait ApprovesAgbots: WriteRight {}
 

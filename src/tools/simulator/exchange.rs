@@ -75,7 +75,8 @@ impl Exchange {
     /// Deletes a node whose agent is alive.
     pub fn remove_live_node(&mut self, id: &NodeId, now: Timestamp) {
         let seen = self.nodes.get(id).and_then(|node| node.facts.last_heartbeat);
-        let departure = Departure { deleted_at: now, seen_at: seen.map_or(now, |at| at.min(now)) };
+        let seen_at = seen.map_or(now, |at| at.min(now));
+        let departure = Departure { deleted_at: now, seen_at, leases: BTreeMap::new() };
         self.departures.insert(id.clone(), departure);
         self.remove_node(id);
     }

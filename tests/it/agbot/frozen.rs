@@ -1,12 +1,13 @@
-//! Frozen and paused nodes on real processes.
+//! Frozen and paused nodes, frozen instances, and nodes whose agents are incompatible, on real processes.
 
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::drain::set;
+use super::recovery::events;
 use super::workload::{hub, replicated, runs, want};
 use crate::support::fleet::Fleet;
 use crate::support::wait::must;
@@ -65,6 +66,63 @@ async fn nothing_starts_on_frozen_and_paused_nodes() {
     act(&hub, "edge-3", "thaw").await;
     assert_eq!(runs(&fleet, "1.0.0", 2).await, ["edge-1", "edge-3"].map(str::to_owned).into());
     recorded(&hub, "node.thawed").await;
+    drop(fleet);
+    assert_eq!(hub.stop().await, 0);
+}
+
+/// A9.2: an instance passes through freezing and thawing, of which users see the events; so does a whole policy.
+#[tokio::test]
+async fn freezing_and_thawing_are_events_before_those_of_the_actions() {
+    let scratch = Scratch::new();
+    let hub = hub(&scratch).await;
+    let fleet = Fleet::start(&scratch, &hub, 1).await;
+    fleet.publish(&hub, "1.0.0").await;
+    want(&fleet, &hub, "1.0.0", replicated(1)).await;
+    runs(&fleet, "1.0.0", 1).await;
+    let kinds =
+        [("freeze", "instance.freezing", "instance.freeze"), ("thaw", "instance.thawing", "instance.thaw")];
+    for (number, body) in [json!({"node": "edge-1"}), json!({})].into_iter().enumerate() {
+        for (action, passing, done) in kinds {
+            let path = format!("/orgs/o/business/policies/everywhere/actions/{action}");
+            let (status, found) = hub.call("POST", &path, Some(body.clone())).await;
+            assert_eq!(status, 202, "{action}: {found}");
+            let seen = [events(&hub, passing).await, events(&hub, done).await];
+            let last = seen.each_ref().map(|events| events.last().cloned().unwrap_or_default());
+            assert!(seen.iter().all(|events| events.len() == number + 1), "{action} {body}: {seen:?}");
+            assert!(last[0]["seq"].as_i64() < last[1]["seq"].as_i64(), "{last:?}");
+            assert_eq!(last[0]["node"], last[1]["node"], "{last:?}");
+            assert_eq!(last[0]["node"].is_string(), number == 0, "{last:?}");
+        }
+    }
+    assert_eq!(fleet.instances(), 1);
+    drop(fleet);
+    assert_eq!(hub.stop().await, 0);
+}
+
+/// A7: the hub's log says that automatic decisions are suspended, and when they are made again.
+#[tokio::test]
+async fn hub_logs_that_the_agents_of_a_policy_are_incompatible_and_that_they_are_compatible_again() {
+    let scratch = Scratch::new();
+    let hub = hub(&scratch).await;
+    let fleet = Fleet::start(&scratch, &hub, 2).await;
+    fleet.publish(&hub, "1.0.0").await;
+    want(&fleet, &hub, "1.0.0", replicated(1)).await;
+    runs(&fleet, "1.0.0", 1).await;
+    let lines = [
+        (2, "WARN", "cluster members run incompatible versions. disable ha orchestration"),
+        (1, "INFO", "cluster members run compatible versions. enable ha orchestration"),
+    ];
+    for (version, level, text) in lines {
+        let report = json!({"compatVersion": version});
+        let path = "/orgs/o/nodes/edge-2/orchestration/status";
+        let (status, found) = hub.call_as(("o/edge-2", "secret-edge-2"), "PUT", path, Some(report)).await;
+        assert_eq!(status, 201, "{found}");
+        eventually(text, || async {
+            let log = hub.program.errors();
+            log.lines().any(|line| line.contains(level) && line.contains(text)).then_some(())
+        })
+        .await;
+    }
     drop(fleet);
     assert_eq!(hub.stop().await, 0);
 }

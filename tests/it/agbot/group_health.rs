@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::recovery::{allow_short_intervals, running_task};
+use super::recovery::{StatusPage, allow_short_intervals, running_task, url_policy};
 use super::workload::{hub, runs, want};
 use crate::support::fleet::Fleet;
 use crate::support::{Hub, Scratch, TestDatabase, eventually};
@@ -164,6 +164,52 @@ async fn each_group_is_checked_by_one_agbot_and_by_the_other_one_when_it_dies() 
     assert!(adopted.count() > 0);
     assert!(!events(&hub, "health.adopted").await.is_empty());
     assert_eq!(hub.stop().await, 0);
+}
+
+/// C7: whichever agbot is asked, the one that decides about the group polls its members by new requests, and the members of the action are
+/// those that it finds.
+#[tokio::test]
+async fn check_that_a_user_orders_is_made_by_the_owner_of_the_group() {
+    let (scratch, second_scratch) = (Scratch::new(), Scratch::new());
+    let database = TestDatabase::new().await;
+    let mut options =
+        vec!["--upgrade-grace-secs", "1", "--checks-local", "true", "--database-url", database.url()];
+    let hub = Hub::start(&scratch, &options).await;
+    let password = scratch.join("hub/root-password").to_string_lossy().into_owned();
+    options.extend(["--root-password-file", &password]);
+    let second = Hub::start(&second_scratch, &options).await;
+    let fleet = Fleet::start(&scratch, &hub, 2).await;
+    fleet.publish(&hub, "1.0.0").await;
+    want(&fleet, &hub, "1.0.0", json!({"mode": "global"})).await;
+    runs(&fleet, "1.0.0", 2).await;
+    let page = StatusPage::start(|_| "all good".to_owned()).await;
+    // Without an order the hub polls a minute later.
+    let mut health = url_policy(&page.url, json!({"executor": "hub"}), json!({"action_timeout": 60}));
+    health["detection"]["interval"] = json!(60);
+    attach(&hub, Some(health)).await;
+    recorded(&hub, "health.registered", 1).await;
+    eventually("the hub polls both", || async { (page.requests().len() >= 2).then_some(()) }).await;
+    for asked in [&hub, &second] {
+        let before = events(&hub, "health.recover").await.len();
+        page.set(|node| if node == "edge-2" { "broken".to_owned() } else { "all good".to_owned() });
+        let path = format!("{GROUP}/actions/recover");
+        let (status, accepted) = asked.call("POST", &path, Some(json!({"check": true}))).await;
+        assert_eq!(status, 202, "{accepted}");
+        eventually("its member is known", || async {
+            (events(&hub, "health.recover").await.len() > before).then_some(())
+        })
+        .await;
+        page.set(|_| "all good".to_owned());
+        let action = format!("{GROUP}/actions/{}", accepted["actionId"].as_str().unwrap_or_default());
+        let members = eventually("the action is over", || async {
+            let (_, found) = asked.call("GET", &action, None).await;
+            (found["state"] != "running").then(|| found["members"].clone())
+        })
+        .await;
+        assert_eq!(members, json!(["o/edge-2"]));
+    }
+    drop(fleet);
+    assert_eq!((hub.stop().await, second.stop().await), (0, 0));
 }
 
 /// Returns the agbot of each target.

@@ -1,15 +1,18 @@
-//! Leases on real processes: the guardian of an agent makes them true, and without one there are none.
+//! Leases on real processes, and on containers where there is an engine: the guardian of an agent makes them true, and without one there are
+//! none.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::failover::send_heartbeats;
-use super::recovery::{events, recorded, start_fenced_pair};
+use super::recovery::{events, recorded, running_task, start_fenced_pair, want_fenced_pair};
 use super::workload::hub_that_loses_nodes;
+use crate::support::engine::{Engine, IMAGE};
 use crate::support::fleet::Fleet;
 use crate::support::wait::must;
 use crate::support::{Hub, Scratch, eventually};
@@ -45,17 +48,32 @@ async fn has_lease(hub: &Hub, node: &str) {
     .await;
 }
 
+/// Lists the nodes whose containers run at an engine, one entry for each container.
+fn contained(engine: &Engine) -> Vec<String> {
+    let format = r#"{{.Label "evenkeel.place"}}"#;
+    let list = Command::new("docker").args(["-H", &engine.endpoint(), "ps", "--format", format]).output();
+    let listed = String::from_utf8_lossy(&must(list, "the containers").stdout).into_owned();
+    let node_of = |place: &str| ["edge-1", "edge-2"].into_iter().find(|node| place.contains(node));
+    listed.lines().map(|place| node_of(place).unwrap_or("none").to_owned()).collect()
+}
+
+/// Lists the nodes on which processes run, one entry for each.
+fn processes(fleet: &Fleet) -> Vec<String> {
+    assert!(fleet.instances() <= 1, "two instances run");
+    fleet.processes().into_keys().collect()
+}
+
 /// Watches until the second node runs the instance, and never both. Returns the time at which the first one
 /// no longer ran it.
-async fn taken_over(fleet: &Fleet) -> Duration {
+async fn taken_over(running: impl Fn() -> Vec<String>) -> Duration {
     let (began, mut killed_at) = (Instant::now(), None);
     while began.elapsed() < Duration::from_secs(120) {
-        let running = fleet.processes();
-        assert!(fleet.instances() <= 1, "two instances run");
+        let running = running();
+        assert!(running.len() <= 1, "two instances run: {running:?}");
         if running.is_empty() && killed_at.is_none() {
             killed_at = Some(began.elapsed());
         }
-        if running.contains_key("edge-2") {
+        if running.iter().any(|node| node == "edge-2") {
             return killed_at.expect("the first instance was killed");
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -74,7 +92,7 @@ async fn takes_over_after(stop: Signal) {
             start_fenced_pair(&fleet, &hub).await;
             has_lease(&hub, "edge-1").await;
             fleet.agent(0).signal(stop);
-            let killed = taken_over(&fleet).await;
+            let killed = taken_over(|| processes(&fleet)).await;
             assert!(killed <= KILLED_BY, "{killed:?} after the agent stood still");
         } => {}
     }
@@ -99,6 +117,44 @@ async fn guardian_of_a_frozen_agent_kills_before_the_other_node_starts() {
 #[tokio::test]
 async fn guardian_of_a_killed_agent_kills_before_the_other_node_starts() {
     takes_over_after(Signal::SIGKILL).await;
+}
+
+/// The same with containers; without an engine nothing is tested.
+async fn containers_are_taken_over_after(stop: Signal) {
+    let Some(engine) = Engine::start().await else { return };
+    let scratch = Scratch::new();
+    let hub = hub_that_loses_nodes(&scratch).await;
+    let endpoint = engine.endpoint();
+    let options = ["--driver", "docker", "--docker-endpoint", &endpoint];
+    let mut fleet = Fleet::start_with(&scratch, &hub, 2, &options).await;
+    let deployment = json!({"services": {"watch": {"image": IMAGE}}}).to_string();
+    fleet.publish_service(&hub, "watch", "1.0.0", &deployment, json!({})).await;
+    tokio::select! {
+        () = send_heartbeats(&hub) => {}
+        () = async {
+            want_fenced_pair(&fleet, &hub).await;
+            running_task(&hub, "edge-1").await;
+            assert_eq!(contained(&engine), ["edge-1"]);
+            has_lease(&hub, "edge-1").await;
+            fleet.agent(0).signal(stop);
+            let killed = taken_over(|| contained(&engine)).await;
+            assert!(killed <= KILLED_BY, "{killed:?} after the agent stood still");
+        } => {}
+    }
+    assert_eq!(recorded(&hub, "fence.confirmed").await.len(), 1);
+    fleet.agent(0).signal(Signal::SIGCONT);
+    drop(fleet);
+    assert_eq!(hub.stop().await, 0);
+}
+
+#[tokio::test]
+async fn guardian_of_a_frozen_agent_kills_its_container_before_the_other_node_starts() {
+    containers_are_taken_over_after(Signal::SIGSTOP).await;
+}
+
+#[tokio::test]
+async fn guardian_of_a_killed_agent_kills_its_container_before_the_other_node_starts() {
+    containers_are_taken_over_after(Signal::SIGKILL).await;
 }
 
 /// A guardian that ends is started again; one that is suspended is not a guardian, and the lost node is

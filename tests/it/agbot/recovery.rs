@@ -505,14 +505,19 @@ async fn recovery_rests_during_an_update_also_over_a_crash_of_the_hub() {
     assert_eq!(hub.stop().await, 0);
 }
 
-/// Runs an instance on the first node whose fencing the second one waits for.
-pub(super) async fn start_fenced_pair(fleet: &Fleet, hub: &Hub) {
+/// Wants one instance that is fenced, preferably on the first of two nodes.
+pub(super) async fn want_fenced_pair(fleet: &Fleet, hub: &Hub) {
     let orchestration = json!({
         "mode": "failover", "orchestrate": "ha", "placement": {"nodesOrder": ["edge-1", "edge-2"]},
         "timers": {"readyPeriodSeconds": 0},
         "healthPolicy": {"detection": {"type": "LIFECYCLE_EVENTS"}, "recovery": {"fencing": ["COMPUTE"]}},
     });
     want(fleet, hub, "1.0.0", orchestration).await;
+}
+
+/// Runs an instance on the first node whose fencing the second one waits for.
+pub(super) async fn start_fenced_pair(fleet: &Fleet, hub: &Hub) {
+    want_fenced_pair(fleet, hub).await;
     assert!(runs(fleet, "1.0.0", 1).await.contains("edge-1"));
     running_task(hub, "edge-1").await;
 }

@@ -127,6 +127,27 @@ impl Api {
         body
     }
 
+    /// Returns the warnings of a write that must succeed.
+    pub async fn warnings_of(&self, login: &str, method: &str, path: &str, body: Value) -> Vec<String> {
+        let response = self.send(login, method, path, &[], &body).await;
+        assert!(response.status().is_success(), "{method} {path} as {login}: {}", response.status());
+        let warnings = response.headers().get_all("warning").iter();
+        warnings.map(|warning| String::from_utf8_lossy(warning.as_bytes()).into_owned()).collect()
+    }
+
+    /// A service `s` of user `u`, and a deployment policy for it with this orchestration; returns the warnings about the policy.
+    pub async fn make_policy(&self, org: &str, policy: &str, orchestration: Value) -> Vec<String> {
+        let login = format!("{org}/u:pu");
+        let service =
+            json!({"label": "s", "url": "s", "version": "1.0.0", "arch": "amd64", "sharable": "multiple"});
+        self.call(&login, "POST", &format!("/orgs/{org}/services"), service).await;
+        let body = json!({
+            "label": policy, "orchestration": orchestration,
+            "service": {"name": "s", "org": org, "arch": "*", "serviceVersions": [{"version": "1.0.0"}]},
+        });
+        self.warnings_of(&login, "POST", &format!("/orgs/{org}/business/policies/{policy}"), body).await
+    }
+
     /// An organization with an administrator `admin:pa` and users `u:pu` and `v:pv`.
     pub async fn make_org(&self, org: &str) {
         self.expect(201, ROOT, "POST", &format!("/orgs/{org}"), json!({"label": "", "description": ""}))

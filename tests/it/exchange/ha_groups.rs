@@ -315,3 +315,20 @@ async fn documents_carry_the_name_and_replace_all_members() {
     // The deployed routes know no such form.
     api.expect(405, USER, "POST", "/orgs/o/hagroups", json!({"name": "g", "members": []})).await;
 }
+
+#[tokio::test]
+async fn removal_of_a_group_names_the_policies_whose_scope_it_was() {
+    let (_database, api) = fleet().await;
+    for group in ["g", "unused"] {
+        create(&api, USER, group, json!([])).await;
+    }
+    let scope = json!({"mode": "global", "scope": {"type": "hagroups", "haGroups": ["g"]}});
+    for policy in ["first", "second"] {
+        assert_eq!(api.make_policy("o", policy, scope.clone()).await, Vec::<String>::new());
+    }
+    let unused = api.warnings_of(USER, "DELETE", "/orgs/o/hagroups/unused", Value::Null).await;
+    assert_eq!(unused, Vec::<String>::new());
+    let removed = api.warnings_of(USER, "DELETE", "/orgs/o/hagroups/g", Value::Null).await;
+    let expected = "the scope of these deployment policies names the group: first, second; what runs for them there stays";
+    assert!(removed.len() == 1 && removed[0].contains(expected), "{removed:?}");
+}

@@ -152,6 +152,52 @@ async fn agent_of_a_deleted_node_confirms_that_it_stopped_everything_and_can_do_
 }
 
 #[tokio::test]
+async fn nodes_of_a_deleted_user_depart_like_deleted_ones() {
+    let (_database, api) = exchange().await;
+    make_busy_node(&api).await;
+    api.make_node("o/u:pu", "o", "idle").await;
+    let before = api.expect(200, ROOT, "GET", "/changes/maxchangeid", Value::Null).await;
+    api.expect(204, "o/admin:pa", "DELETE", "/orgs/o/users/u", Value::Null).await;
+    let found = api.expect(200, "o/admin:pa", "GET", "/orgs/o/orchestration/departures", Value::Null).await;
+    assert_eq!(members(&found, "nodes"), 1, "{found}");
+    assert!(found["nodes"]["o/n"].is_object(), "{found}");
+    let since = before["maxChangeId"].as_u64().map_or(0, |id| id + 1);
+    let query = json!({"changeId": since, "maxRecords": 1000});
+    let changes = api.expect(201, ROOT, "POST", "/orgs/o/changes", query).await;
+    for id in ["n", "idle"] {
+        let is_deletion = |change: &&Value| {
+            (&change["id"], &change["resource"], &change["operation"])
+                == (&json!(id), &json!("node"), &json!("deleted"))
+        };
+        let deletion = changes["changes"].as_array().into_iter().flatten().find(is_deletion);
+        assert!(deletion.is_some(), "{id}: {changes}");
+    }
+    api.expect(204, "o/n:token-n", "DELETE", "/orgs/o/orchestration/departures/n", Value::Null).await;
+}
+
+#[tokio::test]
+async fn silent_node_that_is_deleted_departs_with_the_leases_that_its_guardian_confirmed() {
+    let (database, api) = exchange().await;
+    for (guardian, leases) in [("running", json!({"t": 170})), ("absent", Value::Null)] {
+        make_busy_node(&api).await;
+        let silence = format!(
+            "UPDATE node_heartbeat SET seen_at = now() - interval '1 hour';
+             UPDATE node SET agent_runs = '{{\"guardian\": \"{guardian}\"}}';
+             INSERT INTO node_task (org, node, task, policy, workload_unit, spec_version, desired, fencing, updated_at,
+                                    reported_at, state, health)
+             VALUES ('o', 'n', 't', 'o/p', 'all', 1, 'running', 1, now(), now(), 'running', '{{\"leaseSeconds\": 170}}');"
+        );
+        must(database.connection().await.execute(silence.as_str()).await, "falling silent");
+        api.expect(204, "o/u:pu", "DELETE", "/orgs/o/nodes/n", Value::Null).await;
+        let departures = "/orgs/o/orchestration/departures";
+        let found = api.expect(200, "o/admin:pa", "GET", departures, Value::Null).await;
+        assert!(found["nodes"]["o/n"].is_object(), "{guardian}: {found}");
+        assert_eq!(found["nodes"]["o/n"]["leases"], leases, "{guardian}: {found}");
+        api.expect(204, "o/admin:pa", "DELETE", &format!("{departures}/n"), Value::Null).await;
+    }
+}
+
+#[tokio::test]
 async fn nobody_waits_for_the_agent_of_a_node_that_is_deleted_by_force_or_by_itself_or_that_runs_nothing() {
     let (_database, api) = exchange().await;
     let departures = "/orgs/o/orchestration/departures";

@@ -3,7 +3,9 @@
 use http::Method;
 use serde_json::{Value, json};
 
+use super::api::Api;
 use super::world::{CALLERS, Caller, HOME, World};
+use crate::support::TestDatabase;
 
 fn owner() -> Caller {
     *CALLERS.iter().find(|caller| caller.title == "owner").expect("a known caller")
@@ -120,4 +122,26 @@ async fn settings_that_cannot_be_honoured_are_refused_by_name_and_change_nothing
     let body = with(&before, json!({"orchestrate": "start"}));
     assert_eq!(call(&world, Method::POST, &alias, Some(&body)).await.0, 400);
     assert_eq!(call(&world, Method::GET, &alias, None).await.0, 404);
+}
+
+#[tokio::test]
+async fn policy_that_asks_for_more_than_there_is_is_written_with_a_warning() {
+    let database = TestDatabase::new().await;
+    let api = Api::start(&database).await;
+    api.make_org("o").await;
+    for node in ["n1", "n2"] {
+        api.make_node("o/u:pu", "o", node).await;
+    }
+    let replicated = |count: u32| json!({"mode": "replicated", "replicas": count});
+    assert_eq!(api.make_policy("o", "fits", replicated(2)).await, Vec::<String>::new());
+    let warnings = api.make_policy("o", "large", replicated(100_000)).await;
+    let expected = "100000 instances are wanted and the fleet can hold 2 (nodes: 2, maxPerNode: 1)";
+    assert!(warnings.len() == 1 && warnings[0].contains(expected), "{warnings:?}");
+    let absent = json!({"mode": "global", "scope": {"type": "hagroups", "haGroups": ["none"]}});
+    let warnings = api.make_policy("o", "nowhere", absent).await;
+    let expected = "orchestration.scope: HA group o/none does not exist, nothing starts there";
+    assert!(warnings.len() == 1 && warnings[0].contains(expected), "{warnings:?}");
+    let patch = json!({"orchestration": replicated(7)});
+    let warnings = api.warnings_of("o/u:pu", "PATCH", "/orgs/o/business/policies/fits", patch).await;
+    assert!(warnings.len() == 1 && warnings[0].contains("7 instances are wanted"), "{warnings:?}");
 }

@@ -8,6 +8,8 @@
 pub mod account;
 pub mod database;
 pub mod disk;
+#[path = "../../../src/agent/agent/tests/engine.rs"]
+pub mod engine;
 pub mod fleet;
 pub mod identity_provider;
 pub mod link;

@@ -9,8 +9,9 @@ use evenkeel_api::Accepted;
 use evenkeel_domain::orchestration::health_policy::Target;
 use evenkeel_ids::{GroupId, NodeId};
 use evenkeel_planner::engine::ActionRefusal;
-use evenkeel_planner::health::{Entity, GroupAction, Registration, members_to_recover};
-use evenkeel_planner::model::{HubTask, Model};
+use evenkeel_planner::health::{
+    Entity, GroupAction, GroupCheck, Registration, checked_by, members_to_recover,
+};
 use evenkeel_planner::workload::PreparedAction;
 use evenkeel_store::retry;
 use evenkeel_wire::agbot::action::{AcceptedAction, ActionRequest, ActionState};
@@ -96,22 +97,24 @@ pub(super) async fn recover_ha_group(
     let recovery = recovery_of(&request, Target::Group).map_err(|error| bad(error.to_string()))?;
     let node = request.node.as_deref().map(|name| node_of(&org, name));
     if recovery.examines {
-        let is_of_group = |model: &Model, task: &HubTask<'_>| {
-            model.group(&group).is_some_and(|group| group.members.contains(task.node))
-        };
-        checks::check_now(&context, is_of_group).await;
+        checks::check_members_now(&context, &group).await;
     }
-    let members = {
-        let model = context.model();
-        members_to_recover(&model, &group, node.as_ref(), recovery.examines, context.now())
+    let (members, until) = {
+        let (model, now) = (context.model(), context.now());
+        let members = members_to_recover(&model, &group, node.as_ref(), recovery.examines, now);
+        (members, recovery.examines.then(|| checked_by(&model, &group, now)).flatten())
     };
+    let members = members.map_err(|refusal| refused(&group, refusal))?;
+    let check = until.map(|until| GroupCheck { node, operation: recovery.operation.clone(), until });
     let wanted = Order {
         target: Entity::Group(group.clone()),
         action: GroupAction {
             id: Uuid::new_v4().to_string(),
             actor: permission.actor().to_owned(),
             accepted_at: context.now(),
-            members: members.map_err(|refusal| refused(&group, refusal))?,
+            // With a check they are chosen when it is over.
+            members: if check.is_some() { Vec::new() } else { members },
+            check,
         },
         operation: recovery.operation,
     };
@@ -170,7 +173,7 @@ async fn store_order(context: &Context, wanted: &Order) -> Result<Result<(), Str
             Err(reason) => return Ok(Err(reason)),
         };
         store::update_record(&mut tx, &key, &serde_json::to_value(&next)?).await?;
-        let GroupAction { id, actor, accepted_at, members } = &wanted.action;
+        let GroupAction { id, actor, accepted_at, members, check: _ } = &wanted.action;
         let text = format!("{RECOVER} by {actor}");
         let detail = json!({
             "actor": actor, "action": RECOVER, "actionId": id, "members": members, "text": text,

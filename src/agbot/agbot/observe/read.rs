@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_client::ClientError;
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_domain::review;
-use evenkeel_ids::{GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
+use evenkeel_ids::{GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey, TaskId};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::facts::{DeploymentPolicyFacts, NmpStatusFacts, PolicyOrchestration};
 use evenkeel_planner::matching::needed_services;
@@ -455,7 +455,8 @@ async fn departures(context: &Context, org: &str) -> Result<Vec<Event>, ClientEr
     let found = context.client.list_departures(org).await?;
     let departure = |(node, one): (NodeId, DepartingNode)| {
         let (deleted_at, seen_at) = (facts::instant(&one.deleted)?, facts::instant(&one.last_heartbeat)?);
-        Some((node, Departure { deleted_at, seen_at }))
+        let leases = one.leases.iter().map(|(task, secs)| (TaskId::from_text(task), *secs)).collect();
+        Some((node, Departure { deleted_at, seen_at, leases }))
     };
     let nodes = found.into_iter().filter_map(departure).collect();
     let Ok(org) = org.parse() else { return Ok(Vec::new()) };

@@ -10,7 +10,7 @@ use super::fleet::{Fleet, node, policy};
 use crate::{
     event::Event,
     facts::{HaGroupFacts, NmpStatusFacts},
-    health::{Entity, GroupAction, GroupFindings, HealthState, members_to_recover},
+    health::{Entity, GroupAction, GroupCheck, GroupFindings, HealthState, checked_by, members_to_recover},
     model::partition_of_group,
     reconcile::UnitEvent,
     statistics::{EngineReport, NodeMachine},
@@ -255,7 +255,8 @@ fn user_recovers_members_with_an_operation_of_the_users_choice() {
     assert_eq!(chosen(&fleet, false), Ok(Vec::new()), "its agent is alive");
     let members = chosen(&fleet, true).expect("the group has a policy");
     assert_eq!(members, [node("n2")]);
-    let action = GroupAction { id: "7".into(), actor: "o/ann".into(), accepted_at: fleet.now, members };
+    let action =
+        GroupAction { id: "7".into(), actor: "o/ann".into(), accepted_at: fleet.now, members, check: None };
     let recreate = PreparedAction::from(&RecoveryAction::new(ActionKind::Recreate));
     let known = fleet.model.registration(&group()).expect("it is registered").clone();
     let policy = fleet.model.health_policy_of(&group()).expect("it has one").clone();
@@ -394,6 +395,65 @@ fn owner_of_the_group_polls_the_members_of_other_agbots() {
     fleet.run_until(INTERVAL + 10, |fleet| of_group(fleet, "health.recover", "n1") == 1);
     fleet.handle(&Event::PartitionsChanged { leases: [((owned + 1) % 16, 1)].into() });
     assert_eq!(of_other(&fleet), None);
+}
+
+/// C7: the reports of peers are older than the order; only what they find after it decides.
+#[test]
+fn check_that_a_user_orders_waits_for_what_the_peers_find() {
+    let mut fleet = fleet(examined_by(json!({"type": "LB_STATUS_POLLING"})));
+    fleet.put_policy("other", json!({"mode": "replicated", "replicas": 3}));
+    fleet.run(2 * INTERVAL);
+    let until = checked_by(&fleet.model, &GroupId::new("o", "g"), fleet.now).expect("peers examine them");
+    let check = GroupCheck { node: None, operation: None, until };
+    let action = GroupAction {
+        id: "7".into(),
+        actor: "o/ann".into(),
+        accepted_at: fleet.now,
+        members: Vec::new(),
+        check: Some(check),
+    };
+    let known = fleet.model.registration(&group()).expect("it is registered").clone();
+    let policy = fleet.model.health_policy_of(&group()).expect("it has one").clone();
+    let row = known.ordered(&action, None, &policy).expect("no other action");
+    fleet.handle(&Event::RegistrationRecorded { target: group(), registration: Some(Box::new(row)) });
+    fleet.unreached.insert(node("n2"));
+    fleet.run(10);
+    assert!(!fleet.has_event("orchestration.ended"), "the peers have not examined anything since");
+    fleet.run_until(2 * INTERVAL + 60, |fleet| fleet.has_event("orchestration.ended"));
+    let ended = fleet.events.iter().find(|event| event.kind == "orchestration.ended").expect("it is over");
+    assert_eq!(ended.data.clone().expect("it says what it was")["members"], json!(["o/n2"]));
+    assert_eq!(fleet.running("w"), "n1 n3");
+}
+
+/// C7: an agbot that does not decide about the group leaves the check to the one that does.
+#[test]
+fn check_of_the_hub_is_made_by_the_agbot_that_decides_about_the_group() {
+    let options =
+        json!({"poll_url": "http://{nodename}/h", "poll_url_healthy_response": "ok", "executor": "hub"});
+    let mut fleet = fleet(examined_by(json!({"type": "NODE_STATUS_POLL_URL", "options": options})));
+    fleet.run(2 * INTERVAL);
+    let id = GroupId::new("o", "g");
+    assert_eq!(checked_by(&fleet.model, &id, fleet.now), None, "it polls them itself");
+    let owned = partition_of_group(&id, fleet.model.settings().partition_count);
+    fleet.handle(&Event::PartitionsChanged { leases: [((owned + 1) % 16, 1)].into() });
+    let until = checked_by(&fleet.model, &id, fleet.now).expect("the other one needs time");
+    let check = GroupCheck { node: Some(node("n2")), operation: None, until };
+    let known = fleet.model.registration(&group()).expect("it is registered").clone();
+    let policy = fleet.model.health_policy_of(&group()).expect("it has one").clone();
+    let action = GroupAction {
+        id: "7".into(),
+        actor: "o/ann".into(),
+        accepted_at: fleet.now,
+        members: Vec::new(),
+        check: Some(check),
+    };
+    let row = known.ordered(&action, None, &policy).expect("no other action");
+    fleet.handle(&Event::RegistrationRecorded { target: group(), registration: Some(Box::new(row)) });
+    assert_eq!(fleet.model.ordered_group_checks().count(), 0);
+    fleet.handle(&Event::PartitionsChanged { leases: [(owned, 2)].into() });
+    assert_eq!(fleet.model.ordered_group_checks().collect::<Vec<_>>(), [("7", &id)]);
+    fleet.run_until(120, |fleet| fleet.has_event("orchestration.ended"));
+    assert_eq!(fleet.model.ordered_group_checks().count(), 0);
 }
 
 /// E6-S4: a member that goes down during the upgrade of its agent is reported until it is back.

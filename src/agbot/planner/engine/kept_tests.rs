@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::fleet::{Fleet, node, policy};
 use crate::{
     event::Event,
+    facts::AgentFacts,
     fixture::at,
     health::{Entity, HealthState},
     model::Departure,
@@ -146,7 +147,7 @@ fn deleted_with(more: Value) -> Fleet {
     }
     fleet.put_policy("w", document);
     fleet.run_until(60, |fleet| fleet.running("w") == "n1");
-    let departure = Departure { deleted_at: fleet.now, seen_at: fleet.now };
+    let departure = Departure { deleted_at: fleet.now, seen_at: fleet.now, leases: BTreeMap::new() };
     departures(&mut fleet, [(node("n1"), departure)].into());
     fleet.handle(&Event::NodeRemoved { node: node("n1") });
     fleet
@@ -176,6 +177,68 @@ fn agent_of_a_deleted_node_that_says_nothing_counts_as_dead_like_a_silent_one() 
     let mut fleet = deleted();
     let waited = fleet.run_until(400, runs_on_second);
     assert!((180..300).contains(&waited), "{waited}");
+}
+
+/// A failover workload on `n1`, which has been silent for a while; the next node to run it is missing. True if its policy asks for fencing.
+fn silent(is_fencing: bool) -> Fleet {
+    let mut fleet = Fleet::new(&["n1"]);
+    let mut document = json!({"mode": "failover", "orchestrate": "ha", "timers": {"readyPeriodSeconds": 0}});
+    if is_fencing {
+        document["healthPolicy"] =
+            json!({"detection": {"type": "LIFECYCLE_EVENTS"}, "recovery": {"fencing": ["COMPUTE"]}});
+    }
+    fleet.put_policy("w", document);
+    fleet.run_until(60, |fleet| fleet.running("w") == "n1");
+    fleet.silent.insert(node("n1"));
+    fleet
+}
+
+/// Deletes `n1`, whose guardian had confirmed leases of this length, when the node has been silent for some seconds.
+fn delete_silent(fleet: &mut Fleet, silent_secs: u64, lease_secs: Option<u32>) {
+    let seen_at = fleet.now;
+    fleet.run(silent_secs);
+    let tasks = fleet.tasks().into_iter().filter(|task| task.node == Some(node("n1")));
+    let leases = tasks.filter_map(|task| Some((task.id.clone(), lease_secs?))).collect();
+    let departure = Departure { deleted_at: fleet.now, seen_at, leases };
+    departures(fleet, [(node("n1"), departure)].into());
+    fleet.handle(&Event::NodeRemoved { node: node("n1") });
+}
+
+#[test]
+fn deletion_of_a_silent_node_is_no_fencing() {
+    let mut fleet = silent(true);
+    fleet.put_node("n1", |facts| facts.agent = Some(AgentFacts::default().into()));
+    delete_silent(&mut fleet, 300, None);
+    fleet.register("n2", |_| {});
+    fleet.run(2_000);
+    assert!(!runs_on_second(&fleet), "nobody has confirmed that it does not run");
+    assert!(fleet.has_event("fence.failed"));
+    departures(&mut fleet, BTreeMap::new());
+    assert!(fleet.run_until(30, runs_on_second) < 15);
+}
+
+#[test]
+fn deletion_of_a_silent_node_delays_nothing_without_fencing_or_after_the_end_of_a_lease() {
+    for (is_fencing, lease_secs) in [(false, None), (true, Some(170))] {
+        let mut fleet = silent(is_fencing);
+        delete_silent(&mut fleet, 300, lease_secs);
+        fleet.register("n2", |_| {});
+        let waited = fleet.run_until(60, runs_on_second);
+        assert!(waited < 30, "{is_fencing}: {waited}");
+    }
+}
+
+#[test]
+fn deletion_of_a_silent_node_withdraws_no_permit_of_the_instance_that_replaced_its_own() {
+    let mut fleet = silent(true);
+    fleet.register("n2", |_| {});
+    fleet.run_until(300, runs_on_second);
+    delete_silent(&mut fleet, 0, None);
+    fleet.crash("w", "n2", true);
+    fleet.run(3);
+    fleet.crash("w", "n2", false);
+    assert!(fleet.run_until(120, runs_on_second) < 60);
+    assert!(!fleet.has_event("fence.failed"));
 }
 
 /// Where the policy asks for fencing, the event, the reason and the health say what ends the wait; nothing else does.

@@ -9,11 +9,11 @@ use super::recover;
 use crate::{
     reconcile::UnitPass,
     usage::later,
-    workload::{EndedCommand, EndedOrder, PreparedAction, Recovery, Task, TaskHealth},
+    workload::{EndedCommand, EndedOrder, PreparedAction, Probe, Recovery, Task, TaskHealth},
 };
 
 /// Time in which a node learns of a check and its result is reported, in seconds.
-const REPORT_SECS: u64 = 30;
+pub(super) const REPORT_SECS: u64 = 30;
 
 /// Begins an ordered recovery with a check. It is no recovery before the check has failed.
 pub(super) fn begin(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, mut recovery: Recovery) {
@@ -57,7 +57,11 @@ pub(super) fn go_on(
 
 /// Returns the time in which a check with all its attempts has a result, in seconds.
 fn longest_secs(task: &Task) -> u64 {
-    let Some(probe) = &task.health.supervision.probe else { return REPORT_SECS };
+    task.health.supervision.probe.as_deref().map_or(REPORT_SECS, attempt_secs)
+}
+
+/// Returns the time in which a URL has been polled with all attempts and the result is reported, in seconds.
+pub(super) fn attempt_secs(probe: &Probe) -> u64 {
     let (retries, pause) = (u64::from(probe.retry_limit), u64::from(probe.retry_interval_secs));
     let attempts = (retries + 1).saturating_mul(u64::from(probe.timeout_secs));
     attempts.saturating_add(retries.saturating_mul(pause)).saturating_add(REPORT_SECS)

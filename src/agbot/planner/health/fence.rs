@@ -148,6 +148,6 @@ fn is_confirmed(row: &UnitNode, last_heartbeat: Timestamp) -> bool {
 }
 
 /// Returns the time at which the instance under a lease no longer runs.
-fn fenced_at(lease_secs: u32, last_heartbeat: Timestamp) -> Timestamp {
+pub(crate) fn fenced_at(lease_secs: u32, last_heartbeat: Timestamp) -> Timestamp {
     later(last_heartbeat, u64::from(lease_secs) + MARGIN_SECS)
 }

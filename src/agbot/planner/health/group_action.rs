@@ -6,11 +6,15 @@ use evenkeel_domain::orchestration::HealthPolicy;
 use evenkeel_ids::{GroupId, NodeId};
 use jiff::Timestamp;
 
-use super::{Entity, GroupAction, MemberRecovery, Registration};
+use super::{
+    Entity, GroupAction, MemberRecovery, Registration,
+    check::{REPORT_SECS, attempt_secs},
+};
 use crate::{
     engine::ActionRefusal,
     model::{Liveness, Model},
-    workload::PreparedAction,
+    usage::later,
+    workload::{PreparedAction, Task},
 };
 
 /// Returns the members of an HA group that a user's order is about.
@@ -42,6 +46,39 @@ pub fn members_to_recover(
     Ok(meant.filter(|member| has_failed(member)).cloned().collect())
 }
 
+/// Returns when everything that is known about the members of an HA group will have been found anew; none when it is new already.
+///
+/// Peers examine each other at their interval. What the hub polls the agbot that decides about the group polls at once: this one may have done
+/// so, another one has to read the order first.
+pub fn checked_by(model: &Model, group: &GroupId, now: Timestamp) -> Option<Timestamp> {
+    let policy = model.health_policy_of(&Entity::Group(group.clone()))?;
+    let (by_peers, by_other) = (policy.node_peer_mode().is_some(), model.lease_for_group(group).is_none());
+    let secs_of = |task: &Task| {
+        let supervision = &task.health.supervision;
+        let watch = supervision.peers.as_ref().filter(|_| by_peers).map(|watch| {
+            let attempts = watch.probe.as_ref().map_or(REPORT_SECS, attempt_secs);
+            attempts.saturating_add(u64::from(watch.interval_secs))
+        });
+        let polled =
+            supervision.hub_probe.as_deref().filter(|_| by_other && supervision.is_polled_for(policy));
+        watch.max(polled.map(attempt_secs))
+    };
+    let tasks = model.group(group)?.members.iter().flat_map(|node| model.tasks_of(node));
+    let secs = tasks.filter(|task| task.is_wanted() && task.is_running()).filter_map(secs_of).max()?;
+    Some(later(now, secs))
+}
+
+impl Model {
+    /// Returns the checks of HA groups that users ordered and that this agbot has to make, with the ids of the actions.
+    pub fn ordered_group_checks(&self) -> impl Iterator<Item = (&str, &GroupId)> {
+        self.registrations().filter_map(|row| {
+            let Entity::Group(group) = &row.target else { return None };
+            let action = row.action.as_ref().filter(|action| action.check.is_some())?;
+            self.lease_for_group(group).map(|_| (action.id.as_str(), group))
+        })
+    }
+}
+
 impl Registration {
     /// Returns the row with the order of a user.
     ///
@@ -56,9 +93,21 @@ impl Registration {
         if let Some(other) = &self.action {
             return Err(format!("orchestration {} (recovered) in progress: wait until it ends", other.id));
         }
-        let mut next = Self { action: Some(action.clone()), revision: self.revision + 1, ..self.clone() };
+        let mut next = Self { revision: self.revision + 1, ..self.clone() };
+        next.begin(action, operation, policy);
+        Ok(next)
+    }
+
+    /// Begins the recoveries of the members of an action.
+    pub(super) fn begin(
+        &mut self,
+        action: &GroupAction,
+        operation: Option<&PreparedAction>,
+        policy: &HealthPolicy,
+    ) {
+        self.action = Some(action.clone());
         for node in &action.members {
-            let in_progress = next.recoveries.get_mut(node).filter(|one| one.is_open());
+            let in_progress = self.recoveries.get_mut(node).filter(|one| one.is_open());
             match in_progress {
                 // One that is in progress becomes the ordered one, unless the user wants another action.
                 Some(known) if operation.is_none() => known.ordered_by = Some(action.id.clone()),
@@ -70,10 +119,9 @@ impl Registration {
                     let reason = format!("ordered by {}", action.actor);
                     let begun = MemberRecovery::new(node, reason, actions, action.accepted_at);
                     let ordered_by = Some(action.id.clone());
-                    next.recoveries.insert(node.clone(), MemberRecovery { ordered_by, ..begun });
+                    self.recoveries.insert(node.clone(), MemberRecovery { ordered_by, ..begun });
                 }
             }
         }
-        Ok(next)
     }
 }

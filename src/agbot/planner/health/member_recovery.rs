@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use evenkeel_ids::NodeId;
 use serde_json::json;
 
-use super::{Entity, MemberRecovery, recover::built_in, registry::Draft};
+use super::{Entity, GroupAction, MemberRecovery, recover::built_in, registry::Draft};
 use crate::{
     model::Liveness,
     usage::later,
@@ -22,6 +22,7 @@ pub(super) fn follow(draft: &mut Draft<'_>) {
     }
     let members = draft.row.members.clone();
     draft.row.recoveries.retain(|node, _| members.contains_key(node));
+    begin_checked(draft);
     let nodes: Vec<NodeId> = draft.row.recoveries.keys().cloned().collect();
     for node in &nodes {
         match draft.row.recoveries.get(node).cloned() {
@@ -31,6 +32,27 @@ pub(super) fn follow(draft: &mut Draft<'_>) {
         }
     }
     end_action(draft);
+}
+
+/// Begins what a user ordered when the check that it begins with is over: its members are those that have failed by then.
+fn begin_checked(draft: &mut Draft<'_>) {
+    let Some(action) = draft.row.action.clone() else { return };
+    let Some(check) = &action.check else { return };
+    if draft.now < check.until {
+        return draft.wake(check.until);
+    }
+    let (model, policy, now) = (draft.model, draft.policy, draft.now);
+    let is_meant = |node: &&NodeId| check.node.as_ref().is_none_or(|one| one == *node);
+    let has_failed = |node: &&NodeId| model.examine_node(policy, node, now).failure().is_some();
+    let members: Vec<NodeId> =
+        draft.row.members.keys().filter(is_meant).filter(has_failed).cloned().collect();
+    for node in &members {
+        draft.emit("health.recover", Some(node), format!("ordered by {}", action.actor));
+    }
+    let begun = GroupAction { members, check: None, accepted_at: now, ..action.clone() };
+    draft.row.begin(&begun, check.operation.as_ref(), policy);
+    draft.row.action = Some(GroupAction { accepted_at: action.accepted_at, ..begun });
+    draft.recheck();
 }
 
 /// Ends a recovery when all instances of the node are done with it.
@@ -84,7 +106,7 @@ fn forget_one(draft: &mut Draft<'_>, node: &NodeId, recovery: &MemberRecovery) {
 
 /// Ends the action of a user when all its recoveries are over.
 fn end_action(draft: &mut Draft<'_>) {
-    let Some(action) = draft.row.action.clone() else { return };
+    let Some(action) = draft.row.action.clone().filter(|action| action.check.is_none()) else { return };
     let mut of_action =
         draft.row.recoveries.values().filter(|one| one.ordered_by.as_deref() == Some(&action.id));
     if of_action.clone().any(MemberRecovery::is_open) {

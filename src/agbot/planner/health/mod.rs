@@ -35,7 +35,7 @@ mod workflow;
 
 pub(crate) use common_cause::{ModelSurvey, common_cause, exhausted_recoveries};
 pub(crate) use detect::{InstanceHealth, instance_health, is_unhealthy_member};
-pub(crate) use fence::{note, unfenced};
+pub(crate) use fence::{fenced_at, note, unfenced};
 pub(crate) use peers::Circle;
 pub(crate) use recover::{follow, supervise};
 
@@ -44,11 +44,11 @@ pub use entity::{Entity, EntityKind};
 pub use evaluate::{Evaluation, EvaluationRules, Reason};
 pub use event::HealthEvent;
 pub use group::GroupFindings;
-pub use group_action::members_to_recover;
+pub use group_action::{checked_by, members_to_recover};
 pub use node_check::NodeVerdict;
 pub use records::HealthRecords;
 pub use recovery_facts::{CoveredNode, RecoveryFacts};
-pub use registration::{GroupAction, MemberRecovery, Registration};
+pub use registration::{GroupAction, GroupCheck, MemberRecovery, Registration};
 pub use report::{HealthReport, HealthState, MAX_EVENTS, SYSTEM, Stale, StoredReport};
 pub use system::{
     HEALTH, HOSTING, NODE_MONITOR, ORCHESTRATOR, PLACEMENT, SystemReport, kind_of_news, stored_reports,

@@ -102,8 +102,24 @@ pub struct GroupAction {
     pub actor: String,
     /// When it was accepted.
     pub accepted_at: Timestamp,
-    /// The members that are recovered.
+    /// The members that are recovered; empty until the check has ended.
     pub members: Vec<NodeId>,
+    /// The check that decides about the members; none when it is over, or was not wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<GroupCheck>,
+}
+
+/// A check of the members of an HA group with which a recovery begins. The agbot that decides about the group makes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupCheck {
+    /// The only member that is meant; none for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeId>,
+    /// Action that replaces those of the health policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<PreparedAction>,
+    /// When everything that was found before the order has been found anew.
+    pub until: Timestamp,
 }
 
 impl Registration {

@@ -35,7 +35,6 @@ mod workloads;
 pub use apply::ENDED_MEMORY_SECS;
 use candidates::Indexes;
 pub use condition::{Absence, IdentityConflict, NodeCondition};
-pub(crate) use departures::is_alone;
 pub use departures::{Departure, Departures};
 use health_registry::HealthRegistry;
 pub(crate) use health_registry::HealthTasks;

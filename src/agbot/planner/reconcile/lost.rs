@@ -11,7 +11,6 @@ use crate::{
     change::Cause,
     facts::Availability,
     goal::StartMode,
-    model::is_alone,
     place::UnitNode,
     report::Blocked,
     usage::{later, secs_since},
@@ -145,8 +144,7 @@ impl UnitPass<'_> {
     /// Returns why a task that may run once only may still run on a node that was deleted.
     pub fn departing(&self, task: &Task) -> Option<Blocked> {
         let departure = self.facts.departures.get(task.node.as_ref()?)?;
-        let workload = self.facts.workload;
-        let found = departure.may_still_run(task, workload, self.facts.settings, self.now);
-        found.filter(|_| is_alone(task, workload))
+        let tasks = (task, self.tasks(&task.slot));
+        departure.may_still_run(tasks, self.facts.workload, self.facts.settings, self.now)
     }
 }

@@ -1,7 +1,8 @@
-//! A guardian with an agent at the other end that renews leases, or does not, and with real processes.
+//! A guardian with an agent at the other end that renews leases, or does not, with real processes and, where there is an engine, containers.
 
 use std::{path::Path, time::Duration};
 
+use nix::sys::signal::Signal;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::UnixStream,
@@ -9,14 +10,16 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::*;
+use super::{kill::Killer, *};
 use crate::{
     clock,
     deployment::Deployment,
     drivers::{
         Driver, ServiceSpec,
+        docker::DockerDriver,
         process::{ProcessDriver, ProcessSettings},
     },
+    tests::engine::{Engine, IMAGE},
 };
 
 const KEY: &str = "k1";
@@ -121,6 +124,94 @@ async fn service_is_killed_when_its_lease_is_not_renewed() {
     let confirmation = ask(&mut agent, &request(directory.path(), over)).await;
     assert_eq!(confirmation.killed, ["t1"], "an agent that comes back learns it");
     driver.stop(KEY).await.unwrap();
+}
+
+/// Starts containers of an agent, one for each key.
+async fn contained(engine: &Engine, keys: &[&str]) -> DockerDriver {
+    let driver = DockerDriver::new(engine.endpoint(), "agent-1".to_owned(), Duration::from_secs(1), 5);
+    let text = format!(r#"{{"services":{{"web":{{"image":"{IMAGE}"}}}}}}"#);
+    for key in keys {
+        let deployment = Deployment::parse(&text, "").unwrap();
+        let task = Some(format!("task-{key}"));
+        let service = ServiceSpec { task, ..ServiceSpec::new((*key).to_owned(), deployment, Vec::new()) };
+        driver.start(&service).await.unwrap();
+        assert!(is_soon(&driver, key, true).await, "{key} runs");
+    }
+    driver
+}
+
+/// Waits until a container runs, or no longer does; `false` when that does not happen.
+async fn is_soon(driver: &DockerDriver, key: &str, is_running: bool) -> bool {
+    let seen = timeout(Duration::from_secs(30), async {
+        while driver.observe(key).await.is_running() != is_running {
+            sleep(Duration::from_millis(50)).await;
+        }
+    });
+    seen.await.is_ok()
+}
+
+#[tokio::test]
+async fn container_is_killed_by_the_engine_when_its_lease_is_not_renewed() {
+    let Some(engine) = Engine::start().await else { return };
+    let driver = contained(&engine, &["a1", "a2"]).await;
+    let directory = tempfile::tempdir().unwrap();
+    let (_shutdown, _task) = guard(directory.path(), false);
+    let mut agent = connected(directory.path()).await;
+    let until = |until_ms| {
+        let lease =
+            Lease { task: "task-a1".to_owned(), keys: vec!["a1".to_owned()], lease_secs: 60, until_ms };
+        Request {
+            agent: "agent-1".to_owned(),
+            means: Means::Containers(engine.endpoint()),
+            leases: vec![lease],
+            ..request(directory.path(), until_ms)
+        }
+    };
+    ask(&mut agent, &until(clock::uptime_ms() + 600_000)).await;
+    assert!(driver.observe("a1").await.is_running());
+    let over = until(clock::uptime_ms().saturating_sub(MARGIN_MS));
+    ask(&mut agent, &over).await;
+    assert!(is_soon(&driver, "a1", false).await, "its lease is over");
+    assert!(driver.observe("a2").await.is_running(), "it has no lease");
+    let killed = timeout(Duration::from_secs(20), async {
+        loop {
+            let confirmation = ask(&mut agent, &over).await;
+            if !confirmation.killed.is_empty() {
+                return confirmation.killed;
+            }
+        }
+    });
+    assert_eq!(killed.await.expect("an agent that comes back learns it"), ["task-a1"]);
+}
+
+/// Kills a container; the ids of containers may not have been listed yet.
+async fn kill_soon(killer: &mut Killer, directory: &Path, endpoint: &str, key: &str) {
+    let (means, keys) = (Means::Containers(endpoint.to_owned()), [key.to_owned()].into());
+    let killed = timeout(Duration::from_secs(30), async {
+        while killer.kill(directory, ("agent-1", &means), &keys).await == 0 {
+            sleep(Duration::from_millis(50)).await;
+        }
+    });
+    killed.await.unwrap_or_else(|_| panic!("never killed: {key}"));
+}
+
+#[tokio::test]
+async fn container_is_killed_by_its_cgroup_when_the_engine_is_dead_or_does_not_respond() {
+    let Some(engine) = Engine::start().await else { return };
+    let driver = contained(&engine, &["a1", "a2", "a3"]).await;
+    let directory = tempfile::tempdir().unwrap();
+    let mut killer = Killer::new();
+    let keys = ["a1".to_owned(), "a2".to_owned()].into();
+    killer.prepare("agent-1", &Means::Containers(engine.endpoint()), keys);
+    let dead = format!("unix://{}", directory.path().join("none.sock").display());
+    kill_soon(&mut killer, directory.path(), &dead, "a1").await;
+    engine.signal(Signal::SIGSTOP);
+    kill_soon(&mut killer, directory.path(), &engine.endpoint(), "a2").await;
+    engine.signal(Signal::SIGCONT);
+    for key in ["a1", "a2"] {
+        assert!(is_soon(&driver, key, false).await, "{key} is dead");
+    }
+    assert!(driver.observe("a3").await.is_running(), "no other container is touched");
 }
 
 #[tokio::test]

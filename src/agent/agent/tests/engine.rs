@@ -1,4 +1,4 @@
-//! A container engine for tests, started where the tests run as root and one is installed.
+//! A container engine for tests, started where the tests run as root and one is installed. Integration tests include this file, too.
 
 use std::{
     path::Path,
@@ -6,9 +6,11 @@ use std::{
     time::Duration,
 };
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use tokio::time::sleep;
-
-use crate::drivers::docker::connect;
 
 const PROGRAM: &str = r#"
 #include <stdio.h>
@@ -35,11 +37,8 @@ pub(crate) struct Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        if let Ok(pid) = i32::try_from(self.daemon.id()) {
-            // It may have ended already.
-            let _ended =
-                nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGTERM);
-        }
+        self.signal(Signal::SIGCONT);
+        self.signal(Signal::SIGTERM);
         let _status = self.daemon.wait();
     }
 }
@@ -54,6 +53,14 @@ impl Engine {
     /// The address of its API.
     pub(crate) fn endpoint(&self) -> String {
         format!("unix://{}", self.directory.path().join("engine.sock").display())
+    }
+
+    /// Sends a signal to the engine, and to none of its containers.
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Ok(pid) = i32::try_from(self.daemon.id()) {
+            // It may have ended already.
+            let _ended = kill(Pid::from_raw(pid), signal);
+        }
     }
 
     /// Returns `None`, and prints the reason, where no engine can be started: without root, without the
@@ -72,7 +79,7 @@ impl Engine {
         }
         let program =
             ["/usr/bin/dockerd", "/usr/sbin/dockerd"].into_iter().find(|path| Path::new(path).exists())?;
-        let directory = tempfile::Builder::new().prefix("ek-engine").tempdir().unwrap();
+        let directory = tempfile::Builder::new().prefix("ek-engine").tempdir().expect("a directory");
         let at = |name: &str| directory.path().join(name).display().to_string();
         let daemon = quiet("unshare")
             .args(["--net", program])
@@ -89,9 +96,7 @@ impl Engine {
             .ok()?;
         let engine = Self { daemon, directory };
         for _ in 0..600 {
-            if let Ok(docker) = connect(&engine.endpoint())
-                && docker.ping().await.is_ok()
-            {
+            if quiet("docker").args(["-H", &engine.endpoint(), "version"]).status().ok()?.success() {
                 engine.make_image();
                 return Some(engine);
             }
@@ -103,8 +108,10 @@ impl Engine {
     /// Creates an image with one static program that waits forever; with an argument it writes it and exits with 7.
     fn make_image(&self) {
         let directory = self.directory.path();
-        std::fs::write(directory.join("wait.c"), PROGRAM).unwrap();
-        let run = |command: &mut Command| assert!(command.current_dir(directory).status().unwrap().success());
+        std::fs::write(directory.join("wait.c"), PROGRAM).expect("a source file");
+        let run = |command: &mut Command| {
+            assert!(command.current_dir(directory).status().is_ok_and(|status| status.success()))
+        };
         run(Command::new("cc").args(["-static", "-O1", "-o", "wait", "wait.c"]));
         run(Command::new("tar").args(["cf", "image.tar", "wait"]));
         let entry = r#"ENTRYPOINT ["/wait"]"#;

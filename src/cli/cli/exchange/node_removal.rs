@@ -1,4 +1,5 @@
-//! Removes a node. One whose agent is alive runs on until the agent has learned of that (orchestration A2).
+//! Removes a node. One whose agent is alive runs on until the agent has learned of that (orchestration A2); one that is down may still run
+//! what it ran (C8).
 
 use evenkeel_ids::NodeId;
 
@@ -17,8 +18,8 @@ pub async fn remove(context: &Context, exchange: &Exchange, name: &str, is_force
     if exchange.server.is_dry_run {
         NODES.require(exchange, name).await?;
     }
-    if let Some(text) = running(context, exchange, &node).await {
-        note(format!("{text}; {}", consequence(is_forced)));
+    if let Some((state, text)) = running(context, exchange, &node).await {
+        note(format!("{text}; {}", consequence(state, is_forced)));
     }
     let question = format!("Remove node {node}?");
     let client = &exchange.server.client;
@@ -28,28 +29,39 @@ pub async fn remove(context: &Context, exchange: &Exchange, name: &str, is_force
     NODES.remove_by(exchange, name, (&question, is_forced), removed).await
 }
 
-fn consequence(is_forced: bool) -> &'static str {
-    if is_forced {
-        "instances that may run only once start elsewhere at once: until the agent has stopped its own, two may run"
-    } else {
-        "instances that may run only once start elsewhere when the agent has confirmed that, or can no longer run"
+fn consequence(state: NodeState, is_forced: bool) -> &'static str {
+    match (state, is_forced) {
+        (NodeState::Down, true) => {
+            "instances that may run only once start elsewhere: where the node still runs its own, two may run"
+        }
+        (NodeState::Down, false) => {
+            "where a health policy requires fencing, instances that may run only once start elsewhere when their end is \
+             confirmed: remove the node with -f when you know that nothing runs there"
+        }
+        (_, true) => {
+            "instances that may run only once start elsewhere at once: until the agent has stopped its own, two may run"
+        }
+        (_, false) => {
+            "instances that may run only once start elsewhere when the agent has confirmed that, or can no longer run"
+        }
     }
 }
 
-/// Returns what a node that is up runs; none for other nodes, and when nothing can be read of it.
-async fn running(context: &Context, exchange: &Exchange, node: &NodeId) -> Option<String> {
+/// Returns the state of a node, and what it runs or may still run; none for one that is new or has stopped everything, and when nothing can be
+/// read of it.
+async fn running(context: &Context, exchange: &Exchange, node: &NodeId) -> Option<(NodeState, String)> {
     let client = &exchange.server.client;
     let found = client.node(node).await.ok().flatten()?;
     let down_after = DownAfter::read(context, exchange, node.org()).await.ok()?;
     let health = NodeHealth::of(&found, jiff::Timestamp::now(), down_after);
     let agreements = client.list_node_agreements(node).await.ok()?.len();
-    let is_up = matches!(health.state, NodeState::Up | NodeState::Draining);
-    (is_up && agreements > 0).then(|| {
-        let services =
-            if agreements == 1 { "1 service".to_owned() } else { format!("{agreements} services") };
-        format!(
-            "node {node} is {} and runs {services}, which stop when its agent learns of the removal",
-            health.text()
-        )
-    })
+    let services = if agreements == 1 { "1 service".to_owned() } else { format!("{agreements} services") };
+    let text = match health.state {
+        NodeState::Up | NodeState::Draining => {
+            format!("runs {services}, which stop when its agent learns of the removal")
+        }
+        NodeState::Down => format!("may still run {services}"),
+        NodeState::New | NodeState::Stopped => return None,
+    };
+    (agreements > 0).then(|| (health.state, format!("node {node} is {} and {text}", health.text())))
 }

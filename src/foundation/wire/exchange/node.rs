@@ -335,7 +335,7 @@ pub struct DeparturesResponse {
     pub nodes: BTreeMap<String, DepartingNode>,
 }
 
-/// A node that was deleted while its agent was alive.
+/// A node that was deleted while it may have run instances.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DepartingNode {
@@ -343,6 +343,9 @@ pub struct DepartingNode {
     pub deleted: String,
     /// Its last heartbeat.
     pub last_heartbeat: String,
+    /// Seconds without contact after which its guardian has killed a task, by task; left out without a running guardian.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub leases: BTreeMap<String, u32>,
 }
 
 /// Filters of the node list; texts are patterns with `%` and `_`.

@@ -129,7 +129,7 @@ impl Client {
         self.delete(node_path(node, &[]).query("stopped", "false")).await
     }
 
-    /// Confirms that everything has stopped on a node that was deleted while its agent was alive; `false`
+    /// Confirms that everything has stopped on a node that was deleted while it may have run instances; `false`
     /// when there is no pending confirmation.
     pub async fn confirm_departure(&self, node: &NodeId) -> Result<bool, ClientError> {
         self.delete(Path::org(node.org(), &["orchestration", "departures", node.name()])).await

@@ -1,8 +1,9 @@
 //! Removing a node.
 //!
-//! The user who removes a node whose agent is alive cannot know when the agent has stopped what it runs:
-//! until the agent confirms it, no instance that may run only once starts elsewhere. The agent confirms it by
-//! ending the departure of its node. An agent that removes its own node while a service cannot be stopped
+//! The user who removes a node cannot know when its agent has stopped what it runs, least of all when the agent
+//! is silent: until the agent confirms it, no instance that may run only once starts elsewhere. The agent
+//! confirms it by ending the departure of its node. Where nothing asks for fencing, agbots wait only as long as
+//! for a node that falls silent. An agent that removes its own node while a service cannot be stopped
 //! departs like one whose node was removed. Source: orchestration A2 (deletion of a live node).
 
 use std::collections::BTreeMap;
@@ -11,10 +12,10 @@ use evenkeel_access::{Permission, Role, right};
 use evenkeel_api::NoContent;
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::departure::Remainder;
-use evenkeel_exchange_store::{departure, node, organization};
+use evenkeel_exchange_store::resource_key::ResourceKey;
+use evenkeel_exchange_store::{departure, node};
 use evenkeel_wire::exchange::node::{DepartingNode, DeparturesResponse, NodeRemovalQuery};
 use evenkeel_wire::exchange::time::millisecond_time;
-use jiff::{SignedDuration, Timestamp};
 
 use super::node_change;
 use crate::ApiError;
@@ -22,11 +23,8 @@ use crate::extract::Query;
 use crate::notice::forget_login;
 use crate::operation::row::{delete, get};
 use crate::operation::{Op, Operation, OrgPath, ResourcePath};
-use crate::routes::organization::orchestration::stored_settings;
 
 const TAG: &str = "node orchestration";
-/// Silence after which a node counts as down unless its organization sets another time, in seconds.
-const NODE_DOWN_SECS: u64 = 180;
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
@@ -38,7 +36,10 @@ pub(super) fn operations() -> Vec<Operation> {
             "confirm_departure",
             confirm_departure,
         )
-        .doc(TAG, "Confirms that everything has stopped on a node that was deleted while its agent was alive")
+        .doc(
+            TAG,
+            "Confirms that everything has stopped on a node that was deleted while it may have run instances",
+        )
         .audit(Subject::Node)
         .success("confirmed"),
     ]
@@ -55,20 +56,15 @@ pub(super) async fn delete_node(
     let is_unstopped = is_own && query.stopped == Some(false);
     let is_confirmed = (is_own && !is_unstopped) || query.force == Some(true);
     op.write(&permission, "node.delete", async |mut tx| {
-        let now = exchange.now();
         if is_confirmed {
             let has_departed = departure::delete(&mut tx, org, id).await?;
             if !node::delete_node(&mut tx, org, id).await? && !has_departed {
                 return Err(ApiError::not_found(format!("node '{org}/{id}' not found")));
             }
         } else {
-            let stored = organization::find_settings(&mut tx, org).await?.flatten();
-            let down_secs = stored_settings(org, stored)?.node_down_after_secs().unwrap_or(NODE_DOWN_SECS);
-            let remainder = match is_unstopped {
-                true => Remainder::Unstopped,
-                false => Remainder::AsRecorded(before(now, down_secs)),
-            };
-            departure::insert(&mut tx, (org, id), remainder, now).await?;
+            let remainder = if is_unstopped { Remainder::Unstopped } else { Remainder::AsRecorded };
+            let removed = [ResourceKey { org: org.clone(), id: id.clone() }];
+            departure::insert(&mut tx, &removed, remainder, exchange.now()).await?;
             if !node::delete_node(&mut tx, org, id).await? {
                 return Err(ApiError::not_found(format!("node '{org}/{id}' not found")));
             }
@@ -77,11 +73,6 @@ pub(super) async fn delete_node(
     })
     .await?;
     Ok(NoContent)
-}
-
-fn before(now: Timestamp, secs: u64) -> Timestamp {
-    let secs = i64::try_from(secs).unwrap_or(i64::MAX);
-    now.saturating_sub(SignedDuration::from_secs(secs)).unwrap_or(Timestamp::MIN)
 }
 
 /// Ends a departure: only the departing agent, with the token of its deleted node, and administrators may
@@ -119,6 +110,7 @@ async fn list_departures(
             let shown = DepartingNode {
                 deleted: millisecond_time(one.deleted_at),
                 last_heartbeat: millisecond_time(one.seen_at),
+                leases: one.leases,
             };
             (format!("{org}/{}", one.node), shown)
         })

@@ -7,6 +7,7 @@ use evenkeel_access::{
 use evenkeel_api::NoContent;
 use evenkeel_exchange_store::account::{self, AccountRow};
 use evenkeel_exchange_store::change::Change;
+use evenkeel_exchange_store::departure::{self, Remainder};
 use evenkeel_exchange_store::identity::{self, IdentityKind};
 use evenkeel_exchange_store::permitted::CreatesAccounts;
 use evenkeel_wire::exchange::user::{PatchUser, PutUser};
@@ -19,6 +20,7 @@ use crate::extract::Body;
 use crate::notice::forget_login;
 use crate::operation::transaction::WriteTx;
 use crate::operation::{Op, ResourcePath};
+use crate::routes::node::node_change;
 use crate::routes::reference::{check_new_name, check_new_secret};
 use crate::{ApiError, Exchange};
 
@@ -117,7 +119,7 @@ pub async fn delete_user(
     op: Op<ResourcePath>,
     permission: Permission<right::UserWrite>,
 ) -> Result<NoContent, ApiError> {
-    let Op { caller, path: ResourcePath { org, id: name }, .. } = &op;
+    let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = &op;
     if is_root(org, name) {
         let reason = "the root user cannot be deleted";
         return Err(if caller.role == Role::Root {
@@ -133,7 +135,11 @@ pub async fn delete_user(
         }
         let mut changes: Vec<Change> = vec![forget_login(org, name)];
         let owned = account::list_owned_logins(&mut tx, org, name).await?;
-        changes.extend(owned.iter().map(|login| forget_login(&login.org, &login.id)));
+        // The nodes go with their owner, and their agents do not know that yet.
+        departure::insert(&mut tx, &owned.nodes, Remainder::AsRecorded, exchange.now()).await?;
+        changes.extend(owned.nodes.iter().map(|node| node_change(&node.org, &node.id, "node", "deleted")));
+        let logins = owned.nodes.iter().chain(&owned.agbots);
+        changes.extend(logins.map(|login| forget_login(&login.org, &login.id)));
         account::delete_account(&mut tx, org, name).await?;
         tx.finish(changes)
     })
