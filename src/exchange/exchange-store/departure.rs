@@ -3,7 +3,7 @@
 //! Their agents may still run what they ran, silent ones too. They log in with their tokens once more to confirm that they
 //! have stopped it. Source: orchestration A2 (deletion of a live node).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_access::right;
 use evenkeel_store::{StoreError, from_sql, to_sql};
@@ -37,6 +37,11 @@ pub enum Remainder {
     AsRecorded,
 }
 
+/// Departures of one account that are kept: the newest.
+const MOST_OF_ACCOUNT: i64 = 10_000;
+/// Departures of an organization in a list.
+const MOST_LISTED: i64 = 50_000;
+
 /// Records the departures of nodes that are about to be deleted, if something may run there. A silent node may still run what it ran.
 pub async fn insert<R: RemovesNodes>(
     tx: &mut Permitted<R>,
@@ -46,9 +51,9 @@ pub async fn insert<R: RemovesNodes>(
 ) -> Result<(), StoreError> {
     let orgs: Vec<&str> = nodes.iter().map(|node| node.org.as_str()).collect();
     let ids: Vec<&str> = nodes.iter().map(|node| node.id.as_str()).collect();
-    sqlx::query!(
+    let added = sqlx::query!(
         "-- departure.insert
-        INSERT INTO node_departure (org, node, token_hash, deleted_at, seen_at, leases)
+        INSERT INTO node_departure (org, node, token_hash, deleted_at, seen_at, leases, owner)
         SELECT
             node.org, node.node, node.token_hash, $4, LEAST(heartbeat.seen_at, $4),
             COALESCE(
@@ -60,7 +65,8 @@ pub async fn insert<R: RemovesNodes>(
                       AND node.agent_runs ->> 'guardian' = 'running'
                 ),
                 '{}'
-            )
+            ),
+            node.owner_org || '/' || node.owner
         FROM unnest($1::text[], $2::text[]) AS leaving (org, node)
         JOIN node ON node.org = leaving.org AND node.node = leaving.node
         LEFT JOIN node_heartbeat AS heartbeat ON heartbeat.org = node.org AND heartbeat.node = node.node
@@ -74,11 +80,35 @@ pub async fn insert<R: RemovesNodes>(
            )
         ON CONFLICT (org, node) DO UPDATE
         SET token_hash = excluded.token_hash, deleted_at = excluded.deleted_at, seen_at = excluded.seen_at,
-            leases = excluded.leases",
+            leases = excluded.leases, owner = excluded.owner
+        RETURNING owner",
         &orgs as &[&str],
         &ids as &[&str],
         remainder == Remainder::Unstopped,
         to_sql(now) as _,
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    let owners: BTreeSet<String> = added.into_iter().filter_map(|row| row.owner).collect();
+    delete_oldest(tx, &owners.into_iter().collect::<Vec<_>>()).await
+}
+
+/// Forgets the oldest departures of accounts that owned nodes.
+async fn delete_oldest<R: RemovesNodes>(tx: &mut Permitted<R>, owners: &[String]) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- departure.delete_oldest
+        DELETE FROM node_departure
+        WHERE (org, node) IN (
+            SELECT ranked.org, ranked.node
+            FROM (
+                SELECT org, node, row_number() OVER (PARTITION BY owner ORDER BY deleted_at DESC) AS place
+                FROM node_departure
+                WHERE owner = ANY ($1)
+            ) AS ranked
+            WHERE ranked.place > $2
+        )",
+        owners,
+        MOST_OF_ACCOUNT,
     )
     .execute(&mut **tx)
     .await?;
@@ -114,7 +144,7 @@ pub async fn find_token_hash(
     .await?)
 }
 
-/// Lists the departures of an organization.
+/// Lists the departures of an organization by node, bounded.
 pub async fn list(conn: &mut PgConnection, org: &str) -> Result<Vec<Departure>, StoreError> {
     let rows = sqlx::query!(
         r#"-- departure.list
@@ -125,8 +155,10 @@ pub async fn list(conn: &mut PgConnection, org: &str) -> Result<Vec<Departure>, 
             leases AS "leases: Json<BTreeMap<String, u32>>"
         FROM node_departure
         WHERE org = $1
-        ORDER BY node"#,
+        ORDER BY node
+        LIMIT $2"#,
         org,
+        MOST_LISTED,
     )
     .fetch_all(conn)
     .await?;
