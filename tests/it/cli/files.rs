@@ -90,6 +90,16 @@ async fn application_of_files_removes_what_they_lack_and_nothing_for_an_empty_in
     assert_eq!(stored["acme/cameras"]["description"], "line1", "that of the exchange");
     assert_eq!(hzn.data("apply -f policy.json")[0]["action"], "unchanged");
 
+    let mut workload = policy("line1");
+    workload["orchestration"] = json!({});
+    for (spec, settings) in [(&workload, json!({})), (&policy("line1"), Value::Null)] {
+        write(&document("cameras", spec));
+        assert_eq!(hzn.data("apply -f policy.json")[0]["action"], "update", "{settings}");
+        let stored = hzn.data("exchange deployment listpolicy cameras");
+        assert_eq!(stored["acme/cameras"]["orchestration"], settings);
+        assert_eq!(hzn.data("apply -f policy.json")[0]["action"], "unchanged", "{settings}");
+    }
+
     must(std::fs::create_dir(scratch.join("empty")), "a directory");
     for text in ["", " \n", "# all of them are gone\n", "---\n", "---\n---\n", "[]"] {
         write(text);
