@@ -116,6 +116,24 @@ async fn application_of_files_removes_what_they_lack_and_nothing_for_an_empty_in
     assert_eq!(hzn.data("exchange deployment listpolicy"), json!([]));
 }
 
+#[tokio::test]
+async fn group_without_members_in_its_file_loses_them_once() {
+    let scratch = Scratch::new();
+    let (_hub, hzn) = set_up(&scratch).await;
+    hzn.done("exchange node create n1:token-n1 -a amd64");
+    let write = |spec: Value| {
+        hzn.write("group.json", &json!({"kind": "hagroup", "name": "line", "spec": spec}));
+    };
+    write(json!({"description": "Line 1", "members": ["n1"]}));
+    assert_eq!(hzn.data("apply -f group.json")[0]["action"], "create");
+    write(json!({"description": "Line 1"}));
+    let found = hzn.data("apply -f group.json");
+    let change = json!({"path": "members", "from": ["n1"], "to": []});
+    assert_eq!((&found[0]["action"], &found[0]["changes"]), (&json!("update"), &json!([change])));
+    assert_eq!(hzn.data("exchange hagroup list line")["acme/line"]["members"], json!([]));
+    assert_eq!(hzn.data("apply -f group.json")[0]["action"], "unchanged");
+}
+
 /// The reference's command line takes a 404 for an empty list and ends with status 0.
 #[tokio::test]
 async fn requests_for_secrets_are_refused_instead_of_an_empty_list() {

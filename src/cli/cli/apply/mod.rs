@@ -185,9 +185,8 @@ async fn plan(document: Document, arguments: &ApplyArguments, exchange: &Exchang
     {
         wanted[SETTINGS] = Value::Null;
     }
-    if kind == DocumentKind::HaGroup && wanted.get("description").is_none() {
-        // A group keeps the description that a write leaves out.
-        wanted["description"] = Value::from("");
+    if kind == DocumentKind::HaGroup {
+        complete_group(&mut wanted);
     }
     let changes = stored.as_ref().map(|(_, stored)| changes(stored.as_value(), &shown_as(kind, &wanted)));
     let changes = changes.unwrap_or_default();
@@ -197,6 +196,15 @@ async fn plan(document: Document, arguments: &ApplyArguments, exchange: &Exchang
         Some(_) => Action::Update,
     };
     Ok(Step { kind, name, action, changes, wanted })
+}
+
+/// Fills in what a document leaves out: a write without these members keeps those of the group.
+fn complete_group(wanted: &mut Value) {
+    for (member, empty) in [("description", json!("")), ("members", json!([]))] {
+        if wanted.get(member).is_none_or(Value::is_null) {
+            wanted[member] = empty;
+        }
+    }
 }
 
 /// Returns the name of what a document is about, and what it shall be; refuses what can never work.
@@ -344,4 +352,22 @@ fn view(steps: &[Step]) -> View {
     });
     let json = Value::Array(shown.collect());
     View::new(json, table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_that_a_group_lacks_are_removed() {
+        let mut wanted = json!({"description": null});
+        complete_group(&mut wanted);
+        assert_eq!(wanted, json!({"description": "", "members": []}));
+        let stored = json!({"name": "g", "description": "", "members": ["n1"], "admin": true});
+        let found: Vec<String> = changes(&stored, &wanted).iter().map(Change::text).collect();
+        assert_eq!(found, ["members: [\"n1\"] -> []"]);
+        let mut given = json!({"description": "d", "members": ["n1"]});
+        complete_group(&mut given);
+        assert_eq!(given, json!({"description": "d", "members": ["n1"]}));
+    }
 }
