@@ -28,6 +28,7 @@ use crate::output::{Table, View, warn};
 use crate::plan::CheckToken;
 use crate::shape::{check_service, complete_policy, require_constraints};
 use crate::signer::{normalize_overrides, sign_policy};
+use crate::stops::{ForceOfFile, PolicyWrite, confirm_stops, service_removal};
 use crate::wait::update::RollbackReasons;
 use crate::wait::{self, Wait};
 
@@ -51,6 +52,8 @@ pub struct ApplyArguments {
     no_constraints: bool,
     #[command(flatten)]
     token: CheckToken,
+    #[command(flatten)]
+    force: ForceOfFile,
     #[command(flatten)]
     wait: Wait,
 }
@@ -103,6 +106,10 @@ pub async fn run(arguments: &ApplyArguments, context: &Context) -> Outcome {
         steps.extend(removed);
     }
     check_token(&arguments.token, &steps, context, &exchange).await?;
+    let writes = writes(&steps, context, &exchange).await?;
+    if !confirm_stops(context, &exchange, &writes, arguments.force.confirmation()).await? {
+        return Ok(());
+    }
     for step in &steps {
         carry_out(step, context, &exchange).await?;
     }
@@ -162,6 +169,32 @@ async fn check_token(token: &CheckToken, steps: &[Step], context: &Context, exch
         ));
     };
     token.check(context, exchange, &policy.name, "hzn plan", async || signed(policy, context)).await
+}
+
+/// Returns the writes by which instances may stop.
+async fn writes(steps: &[Step], context: &Context, exchange: &Exchange) -> Outcome<Vec<PolicyWrite>> {
+    let mut found = Vec::new();
+    let mut of_services = Vec::new();
+    for step in steps {
+        match (step.kind, step.action) {
+            (DocumentKind::Policy, Action::Update) => {
+                found.push(PolicyWrite::document(&step.name, &signed(step, context)?));
+            }
+            (DocumentKind::Policy, Action::Remove) => found.push(PolicyWrite::removal(&step.name)),
+            (DocumentKind::Service, Action::Remove) => {
+                of_services.extend(service_removal(exchange, &step.name).await);
+            }
+            _ => {}
+        }
+    }
+    // Services are removed last, when the policies are written already.
+    let is_written = |policy: &str| {
+        let changes = |step: &Step| !matches!(step.action, Action::Keep);
+        steps.iter().any(|step| step.kind == DocumentKind::Policy && step.name == policy && changes(step))
+    };
+    of_services.retain(|write| !is_written(write.policy()));
+    found.extend(of_services);
+    Ok(found)
 }
 
 fn kind_of(kind: DocumentKind) -> Kind {
