@@ -134,6 +134,26 @@ async fn group_without_members_in_its_file_loses_them_once() {
     assert_eq!(hzn.data("apply -f group.json")[0]["action"], "unchanged");
 }
 
+#[tokio::test]
+async fn management_policy_with_a_property_that_is_none_is_not_sent_and_can_be_disabled() {
+    let scratch = Scratch::new();
+    let (hub, hzn) = set_up(&scratch).await;
+    let policy = json!({
+        "label": "m", "enabled": true, "constraints": ["a == b"], "properties": [{"name": "tier"}],
+        "agentUpgradePolicy": {"manifest": "m"},
+    });
+    hzn.write("nmp.json", &policy);
+    hzn.write("document.json", &json!({"kind": "nmp", "name": "firmware", "spec": policy}));
+    for line in ["exchange nmp add firmware -f nmp.json", "apply -f document.json"] {
+        let why = hzn.refused(1, line);
+        assert!(why.contains("management policy acme/firmware") && why.contains("properties[0]"), "{why}");
+    }
+    let (status, response) = hub.call("POST", "/orgs/acme/managementpolicies/firmware", Some(policy)).await;
+    assert_eq!(status, 201, "{response}");
+    hzn.done("exchange nmp disable firmware");
+    assert_eq!(hzn.data("exchange nmp list firmware -l")["acme/firmware"]["enabled"], false);
+}
+
 /// The reference's command line takes a 404 for an empty list and ends with status 0.
 #[tokio::test]
 async fn requests_for_secrets_are_refused_instead_of_an_empty_list() {
