@@ -2,6 +2,7 @@
 //! them. The numbers are those of the agbot's plans, which are made for each deployment policy.
 
 use clap::Args;
+use evenkeel_domain::policy::property::builtin::HA_GROUP;
 use evenkeel_wire::agbot::plan::{PlanResponse, PlannedAction};
 use serde_json::{Value, json};
 
@@ -14,6 +15,8 @@ use crate::output::note;
 
 /// Policies in one question, at most.
 const MOST_NAMED: usize = 5;
+/// Plans that one write waits for, at most.
+const MOST_PLANNED: usize = 100;
 
 /// Asks whether everything is to stop, where `-f` names a file.
 #[derive(Debug, Args)]
@@ -58,7 +61,7 @@ pub struct PolicyWrite {
     policy: String,
     /// The policy as it is then; none when nothing of it is deployed any more.
     document: Option<Value>,
-    /// True if the write stops all that the plan counts; gates and other definitions may keep some of it.
+    /// False if the write may stop less than the plan of the document says.
     is_exact: bool,
 }
 
@@ -103,6 +106,38 @@ impl PolicyWrite {
         });
         Some(Self { policy: policy.to_owned(), document: after, is_exact: false })
     }
+
+    /// Takes all nodes out of an HA group, as a constraint that excludes them; none for a policy that does not name the group.
+    fn emptied_group(policy: &str, document: &Value, (group, is_removed): (&str, bool)) -> Option<Self> {
+        let texts = |list: Option<&Value>| -> Vec<String> {
+            let list = list.and_then(Value::as_array).into_iter().flatten();
+            list.filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let mut constraints = texts(document.get("constraints"));
+        let is_about =
+            |text: &String| text.contains(HA_GROUP) && (text.contains(group) || text.contains("!="));
+        let scope = texts(document.pointer("/orchestration/scope/haGroups"));
+        let is_named = |name: &String| ["*", group].contains(&name.rsplit('/').next().unwrap_or_default());
+        if !constraints.iter().any(is_about) && (is_removed || !scope.iter().any(is_named)) {
+            return None;
+        }
+        constraints.push(format!("{HA_GROUP} != \"{group}\""));
+        let mut after = document.clone();
+        without(&mut after, &EXCHANGE_ONLY);
+        after["constraints"] = json!(constraints);
+        Some(Self { policy: policy.to_owned(), document: Some(after), is_exact: false })
+    }
+}
+
+/// Returns the writes that it amounts to when the last node leaves an HA group, for the policies of the caller's organization. Where the
+/// group is removed, what runs for a policy whose scope names it stays.
+pub async fn emptied_group(exchange: &Exchange, name: &str, is_removed: bool) -> Vec<PolicyWrite> {
+    let group = exchange.split(name).1;
+    let policies = POLICIES.read(exchange, None).await.unwrap_or_default();
+    let writes = policies.into_iter().filter_map(|(policy, document)| {
+        PolicyWrite::emptied_group(&policy, document.as_value(), (&group, is_removed))
+    });
+    writes.collect()
 }
 
 /// Returns the writes that the removal of a service amounts to, for the policies of the caller's organization.
@@ -128,7 +163,10 @@ pub async fn show_stops(context: &Context, exchange: &Exchange, writes: &[Policy
         return ended;
     }
     let Ok(agbot) = context.agbot(exchange) else { return ended };
-    for write in writes {
+    if let Some(others) = writes.len().checked_sub(MOST_PLANNED).filter(|others| *others > 0) {
+        note(format!("{others} more deployment policies may be affected: their instances are not counted"));
+    }
+    for write in writes.iter().take(MOST_PLANNED) {
         let (org, id) = exchange.split(&write.policy);
         let planned = agbot.client.plan_deployment_policy(&org, &id, write.document.as_ref()).await;
         let Ok(Some(plan)) = planned else { continue };
@@ -188,7 +226,10 @@ fn counts(plan: &PlanResponse, write: &PolicyWrite) -> (u64, u64) {
     }
     let changes = plan.workload_units.iter().flat_map(|unit| &unit.changes);
     let stopped = changes.filter(|change| change.action == PlannedAction::Stop).count();
-    (stopped as u64, instances)
+    // The gates that hold up the rest may be those of the group that loses its nodes.
+    let held = plan.workload_units.iter().map(|unit| unit.blocked.len()).sum::<usize>();
+    let most = if write.is_exact { stopped } else { stopped + held };
+    ((most as u64).min(instances), instances)
 }
 
 #[cfg(test)]
@@ -218,6 +259,29 @@ mod tests {
     }
 
     #[test]
+    fn emptied_group_concerns_the_policies_that_name_it() {
+        let after = |document: Value, is_removed: bool| {
+            let write = PolicyWrite::emptied_group("o/p", &document, ("g", is_removed))?;
+            Some(write.document.expect("the policy is still there")["constraints"].clone())
+        };
+        let excluded = "openhorizon.hagroup != \"g\"";
+        for (constraint, is_about) in [
+            ("openhorizon.hagroup == g", true),
+            ("openhorizon.hagroup != none", true),
+            ("openhorizon.hagroup == line", false),
+            ("site == g", false),
+        ] {
+            let expected = is_about.then(|| json!([constraint, excluded]));
+            assert_eq!(after(json!({"constraints": [constraint]}), true), expected, "{constraint}");
+        }
+        for name in ["g", "o/g", "*"] {
+            let scoped = json!({"orchestration": {"scope": {"type": "hagroups", "haGroups": [name]}}});
+            assert_eq!(after(scoped.clone(), false), Some(json!([excluded])), "{name}");
+            assert_eq!(after(scoped, true), None, "what runs stays when the group is removed");
+        }
+    }
+
+    #[test]
     fn question_names_some_policies_and_counts_the_others() {
         let names: Vec<String> = (1..=7).map(|number| format!("o/p{number}")).collect();
         assert_eq!(listed(&names[..1]), "o/p1");
@@ -231,11 +295,14 @@ mod tests {
             "policy": "o/p", "token": "t", "complete": true,
             "units": [
                 {"name": "a", "instances": 2, "blocked": [], "changes": [change("stop", 1), change("move", 2)]},
-                {"name": "b", "instances": 1, "blocked": [], "changes": [change("stop", 1)]},
+                {"name": "b", "instances": 1, "blocked": [{"slot": 1, "reason": "r"}], "changes": [change("stop", 1)]},
             ],
         });
         let plan = serde_json::from_value(plan).expect("a plan");
         assert_eq!(counts(&plan, &PolicyWrite::document("o/p", &json!({}))), (2, 3));
         assert_eq!(counts(&plan, &PolicyWrite::removal("o/p")), (3, 3));
+        let mut emptied = PolicyWrite::document("o/p", &json!({}));
+        emptied.is_exact = false;
+        assert_eq!(counts(&plan, &emptied), (3, 3), "a gate holds up one");
     }
 }

@@ -60,6 +60,10 @@ async fn writes_that_stop_all_instances_ask_and_those_that_stop_some_only_say_so
     let refused = hzn.refused(1, &format!("exchange service remove {service}"));
     let most = ALL.replace("stops 2", "stops at most 2");
     assert!(refused.contains(&most) && refused.contains("give -f"), "{refused}");
+    for line in ["remove g", "member remove g -m edge-1 -m edge-2"] {
+        let refused = hzn.refused(1, &format!("exchange hagroup {line}"));
+        assert!(refused.contains(&most) && refused.contains("give -f"), "{refused}");
+    }
     up(&hzn, 2).await;
     assert_eq!(hzn.data("exchange service list"), services);
 

@@ -28,7 +28,7 @@ use crate::output::{Table, View, warn};
 use crate::plan::CheckToken;
 use crate::shape::{check_service, complete_policy, require_constraints};
 use crate::signer::{normalize_overrides, sign_policy};
-use crate::stops::{ForceOfFile, PolicyWrite, confirm_stops, service_removal};
+use crate::stops::{ForceOfFile, PolicyWrite, confirm_stops, emptied_group, service_removal};
 use crate::wait::update::RollbackReasons;
 use crate::wait::{self, Wait};
 
@@ -87,6 +87,13 @@ struct Step {
     changes: Vec<Change>,
     /// Desired contents.
     wanted: Value,
+}
+
+impl Step {
+    fn removes_all_members(&self) -> bool {
+        let is_empty = |list: &Value| list.as_array().is_some_and(Vec::is_empty);
+        self.changes.iter().any(|change| change.path == "members" && is_empty(&change.to))
+    }
 }
 
 /// Applies documents.
@@ -174,7 +181,7 @@ async fn check_token(token: &CheckToken, steps: &[Step], context: &Context, exch
 /// Returns the writes by which instances may stop.
 async fn writes(steps: &[Step], context: &Context, exchange: &Exchange) -> Outcome<Vec<PolicyWrite>> {
     let mut found = Vec::new();
-    let mut of_services = Vec::new();
+    let mut of_others = Vec::new();
     for step in steps {
         match (step.kind, step.action) {
             (DocumentKind::Policy, Action::Update) => {
@@ -182,18 +189,24 @@ async fn writes(steps: &[Step], context: &Context, exchange: &Exchange) -> Outco
             }
             (DocumentKind::Policy, Action::Remove) => found.push(PolicyWrite::removal(&step.name)),
             (DocumentKind::Service, Action::Remove) => {
-                of_services.extend(service_removal(exchange, &step.name).await);
+                of_others.extend(service_removal(exchange, &step.name).await);
+            }
+            (DocumentKind::HaGroup, Action::Remove) => {
+                of_others.extend(emptied_group(exchange, &step.name, true).await);
+            }
+            (DocumentKind::HaGroup, Action::Update) if step.removes_all_members() => {
+                of_others.extend(emptied_group(exchange, &step.name, false).await);
             }
             _ => {}
         }
     }
-    // Services are removed last, when the policies are written already.
+    // The plan of a policy that is written as well is that of its document.
     let is_written = |policy: &str| {
         let changes = |step: &Step| !matches!(step.action, Action::Keep);
         steps.iter().any(|step| step.kind == DocumentKind::Policy && step.name == policy && changes(step))
     };
-    of_services.retain(|write| !is_written(write.policy()));
-    found.extend(of_services);
+    of_others.retain(|write| !is_written(write.policy()));
+    found.extend(of_others);
     Ok(found)
 }
 
