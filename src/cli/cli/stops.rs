@@ -129,8 +129,8 @@ impl PolicyWrite {
     }
 }
 
-/// Returns the writes that it amounts to when the last node leaves an HA group, for the policies of the caller's organization. Where the
-/// group is removed, what runs for a policy whose scope names it stays.
+/// Returns the writes that the departure of all nodes from an HA group amounts to, for the policies of the caller's organization. Where
+/// the group is removed, what runs for a policy whose scope names it stays.
 pub async fn emptied_group(exchange: &Exchange, name: &str, is_removed: bool) -> Vec<PolicyWrite> {
     let group = exchange.split(name).1;
     let policies = POLICIES.read(exchange, None).await.unwrap_or_default();
