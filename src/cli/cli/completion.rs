@@ -182,10 +182,16 @@ impl Candidates {
         if let Ok(Ok(names)) = names {
             let own = format!("{}/", exchange.org);
             let bare = names.into_iter().map(|name| name.strip_prefix(&own).unwrap_or(&name).to_owned());
-            self.words.extend(bare.filter(|name| name.starts_with(&self.prefix)));
+            self.words.extend(bare.filter(|name| name.starts_with(&self.prefix) && is_plain_word(name)));
         }
         self
     }
+}
+
+/// Returns whether a shell takes a name as it is. Shells insert what is offered without quotes, and others choose the names.
+fn is_plain_word(name: &str) -> bool {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "._-/@:+,=%".contains(letter);
+    !name.starts_with('-') && name.chars().all(is_plain)
 }
 
 async fn names_of(noun: &str, prefix: &str, exchange: &Exchange) -> Outcome<Vec<String>> {
@@ -247,6 +253,43 @@ mod tests {
         assert_eq!(wanted("hzn exchange -o acme node list "), Some("node"));
         assert_eq!(at("hzn exchange -o acme node list ").user.org.as_deref(), Some("acme"));
         assert_eq!(wanted("hzn exchange node "), None);
+    }
+
+    #[test]
+    fn names_that_a_shell_would_obey_are_not_offered() {
+        for plain in ["n1", "edge-1.plant_7", "ann@plant.example", "https:a=b,c+d%", "other/n1", "Größe"] {
+            assert!(is_plain_word(plain), "{plain}");
+        }
+        for obeyed in [
+            "n$(reboot)",
+            "n`id`",
+            "n\n1",
+            "n 1",
+            "n;id",
+            "n|id",
+            "n&",
+            "n>f",
+            "n<f",
+            "n*",
+            "n?",
+            "n[1]",
+            "n{a,b}",
+            "~n",
+            "n!1",
+            "n#1",
+            "n'",
+            "n\"",
+            "n\\",
+            "n\t1",
+            "n\u{1b}[2J",
+            "n\u{202e}",
+            "n(1)",
+            "$HOME",
+            "-f",
+            "--force",
+        ] {
+            assert!(!is_plain_word(obeyed), "{obeyed:?}");
+        }
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl View {
         Self::new(json, table)
     }
 
-    /// A text that is shown as it is, unless a format is asked for.
+    /// A text that is written as it is, to a terminal without what that obeys, unless a format is asked for.
     pub fn plain(text: impl Into<String>, json: Value) -> Self {
         Self { plain: Some(text.into()), ..Self::of(json) }
     }
@@ -225,9 +225,15 @@ impl Screen {
     /// With status 4 when nothing can be written there; a reader that left early is none.
     pub fn show(self, view: &View) -> Outcome {
         let is_terminal = std::io::stdout().is_terminal();
-        let format = self.format.or_else(|| (is_terminal && view.plain.is_none()).then_some(Format::Table));
         let width = is_terminal.then(terminal_width).flatten();
-        write_all(&view.render(format, width))
+        write_all(&self.text_of(view, is_terminal, width))
+    }
+
+    /// Returns a result as it is written. A file gets a plain text as it is, such as a key; a terminal does not.
+    fn text_of(self, view: &View, is_terminal: bool, width: Option<u16>) -> String {
+        let format = self.format.or_else(|| (is_terminal && view.plain.is_none()).then_some(Format::Table));
+        let text = view.render(format, width);
+        if is_terminal && format.is_none() { harmless(&text) } else { text }
     }
 
     /// Returns whether texts that are written one by one are JSON: when that was chosen, or by default in a pipe.
@@ -282,12 +288,15 @@ pub fn show_foreign(text: &str) -> Outcome {
     if !std::io::stdout().is_terminal() {
         return write_all(text);
     }
-    let lines =
-        text.split_inclusive('\n').map(|line| line.split('\t').map(printable).collect::<Vec<_>>().join("\t"));
-    write_all(&lines.collect::<String>())
+    write_all(&harmless(text))
 }
 
-/// Writes a text that has one form only.
+/// Returns a text without what a terminal obeys; line ends and tabs stay.
+fn harmless(text: &str) -> String {
+    text.split('\t').map(printable).collect::<Vec<_>>().join("\t")
+}
+
+/// Writes a text of the program itself, which has one form only.
 ///
 /// # Errors
 /// See [`Screen::show`].
@@ -388,6 +397,19 @@ mod tests {
         assert_eq!(view.render(None, None), "2.154.0\n");
         assert_eq!(view.render(Some(Format::Json), None), "\"2.154.0\"\n");
         assert_eq!(view.render(Some(Format::Yaml), None), "\"2.154.0\"\n");
+    }
+
+    #[test]
+    fn plain_text_of_others_cannot_command_the_terminal_and_is_unchanged_in_a_file() {
+        let stored = "-----BEGIN\n\u{1b}[2J\ta\r\u{7}\n";
+        let view = View::plain(stored, json!(stored));
+        let shown = |is_terminal| Screen { format: None }.text_of(&view, is_terminal, Some(80));
+        assert_eq!(shown(true), "-----BEGIN\n\u{fffd}[2J\ta\u{fffd}\u{fffd}\n");
+        assert_eq!(shown(false), stored);
+        for format in [Format::Json, Format::Yaml, Format::Table] {
+            let text = Screen { format: Some(format) }.text_of(&view, true, Some(80));
+            assert!(!text.contains(['\u{1b}', '\u{7}', '\r']), "{format:?}: {text:?}");
+        }
     }
 
     #[test]

@@ -192,6 +192,15 @@ fn service_policy() -> Value {
     json!({"label": "l", "description": "d", "properties": properties(), "constraints": ["site == north"]})
 }
 
+/// Constraints and patterns exclude each other.
+fn management_policy() -> Value {
+    json!({
+        "label": "m", "description": "d", "properties": properties(), "constraints": ["purpose == watch"],
+        "patterns": ["o/p"], "enabled": true, "start": "now", "startWindow": 10,
+        "agentUpgradePolicy": {"manifest": "m", "allowDowngrade": false, "drain": true},
+    })
+}
+
 /// Reasons of the agbot for all pairs and documents: texts by node and policy, and by kind and id.
 #[derive(Default)]
 struct Reasons {
@@ -421,6 +430,83 @@ async fn stored_nodes_and_their_policies_are_understood_whatever_they_leave_out(
         .map(|((node, _), _)| node.clone())
         .collect();
     assert_eq!(named, expected, "each of them is named");
+}
+
+/// Errors and findings about management policies, by policy.
+async fn named_management_policies(agbots: &Agbots) -> [BTreeMap<String, String>; 2] {
+    let (status, body) = ask(agbots, "GET", "/v1/orgs/o/agbot/reasons").await;
+    assert_eq!(status, 200, "{body}");
+    ["inertPolicies", "questionablePolicies"].map(|list| {
+        let listed = body[list].as_array().into_iter().flatten();
+        let of_kind = listed.filter(|one| one["kind"] == "management");
+        of_kind
+            .map(|one| (one["id"].as_str().unwrap_or_default().to_owned(), one["errors"].to_string()))
+            .collect()
+    })
+}
+
+#[tokio::test]
+async fn management_policies_are_understood_whatever_they_leave_out_or_named() {
+    const ADMIN: &str = "o/admin:pa";
+    require_every_member("PostManagementPolicy", &management_policy());
+    let agbots = prepared().await;
+    // An import may bring members that no exchange of ours stores.
+    for broken in [
+        "CREATE FUNCTION break_policy() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             CASE NEW.policy
+                 WHEN 'broken-constraints' THEN NEW.constraints = '\"a == b\"';
+                 WHEN 'broken-patterns' THEN NEW.patterns = '[1]';
+                 WHEN 'broken-properties' THEN NEW.properties = '[1]';
+                 WHEN 'broken-agentUpgradePolicy' THEN NEW.agent_upgrade_policy = '{\"manifest\": [1]}';
+                 ELSE NULL;
+             END CASE;
+             RETURN NEW;
+         END $$",
+        "CREATE TRIGGER break_policy BEFORE INSERT ON management_policy FOR EACH ROW EXECUTE FUNCTION break_policy()",
+    ] {
+        agbots.execute(broken).await;
+    }
+    let write = async |name: &str, document: &Value| {
+        let path = format!("/orgs/o/managementpolicies/{name}");
+        let (status, response) = agbots.api.call(ADMIN, "POST", &path, document.clone()).await;
+        assert!(status == 201 || (400..500).contains(&status), "{path}: {status} {response}");
+        status == 201
+    };
+    let mut written = BTreeMap::new();
+    for absent in ["patterns", "constraints"] {
+        let mut base = management_policy();
+        base.as_object_mut().expect("an object").remove(absent);
+        for (index, Variant { what, document }) in variants(&base).into_iter().enumerate() {
+            let name = format!("without-{absent}-{index}");
+            if write(&name, &document).await {
+                written.insert(format!("o/{name}"), what);
+            }
+        }
+    }
+    assert!(written.len() > 50, "the exchange takes most of them: {}", written.len());
+    let mut plain = management_policy();
+    plain.as_object_mut().expect("an object").retain(|name, _| name != "constraints" && name != "patterns");
+    let broken = ["constraints", "patterns", "properties", "agentUpgradePolicy"];
+    for member in broken {
+        assert!(write(&format!("broken-{member}"), &plain).await, "{member}");
+    }
+    // The feed has an order: what was written before was read before.
+    let [inert, questionable] = eventually("the broken ones are named", || async {
+        let found = named_management_policies(&agbots).await;
+        found[0].contains_key("o/broken-agentUpgradePolicy").then_some(found)
+    })
+    .await;
+    for member in broken {
+        assert!(inert[&format!("o/broken-{member}")].contains(member), "{inert:?}");
+    }
+    assert_eq!(inert.len(), broken.len(), "{inert:?}");
+    let incomplete = |what: &str| {
+        let member = what.strip_prefix("/properties/0/").unwrap_or_default();
+        ["name absent", "name null", "name empty", "value absent", "value null"].contains(&member)
+    };
+    let expected: BTreeSet<&String> =
+        written.iter().filter(|(_, what)| incomplete(what)).map(|(id, _)| id).collect();
+    assert_eq!(questionable.keys().collect::<BTreeSet<_>>(), expected, "{questionable:?}");
 }
 
 /// Members that no exchange of ours stores, as an import may bring them.

@@ -90,6 +90,16 @@ async fn application_of_files_removes_what_they_lack_and_nothing_for_an_empty_in
     assert_eq!(stored["acme/cameras"]["description"], "line1", "that of the exchange");
     assert_eq!(hzn.data("apply -f policy.json")[0]["action"], "unchanged");
 
+    let mut workload = policy("line1");
+    workload["orchestration"] = json!({});
+    for (spec, settings) in [(&workload, json!({})), (&policy("line1"), Value::Null)] {
+        write(&document("cameras", spec));
+        assert_eq!(hzn.data("apply -f policy.json")[0]["action"], "update", "{settings}");
+        let stored = hzn.data("exchange deployment listpolicy cameras");
+        assert_eq!(stored["acme/cameras"]["orchestration"], settings);
+        assert_eq!(hzn.data("apply -f policy.json")[0]["action"], "unchanged", "{settings}");
+    }
+
     must(std::fs::create_dir(scratch.join("empty")), "a directory");
     for text in ["", " \n", "# all of them are gone\n", "---\n", "---\n---\n", "[]"] {
         write(text);
@@ -104,6 +114,44 @@ async fn application_of_files_removes_what_they_lack_and_nothing_for_an_empty_in
     assert_eq!(hzn.data("exchange deployment listpolicy"), json!(["acme/cameras"]));
     assert_eq!(hzn.data("apply -f empty --prune line1 --allow-empty")[0]["action"], "remove");
     assert_eq!(hzn.data("exchange deployment listpolicy"), json!([]));
+}
+
+#[tokio::test]
+async fn group_without_members_in_its_file_loses_them_once() {
+    let scratch = Scratch::new();
+    let (_hub, hzn) = set_up(&scratch).await;
+    hzn.done("exchange node create n1:token-n1 -a amd64");
+    let write = |spec: Value| {
+        hzn.write("group.json", &json!({"kind": "hagroup", "name": "line", "spec": spec}));
+    };
+    write(json!({"description": "Line 1", "members": ["n1"]}));
+    assert_eq!(hzn.data("apply -f group.json")[0]["action"], "create");
+    write(json!({"description": "Line 1"}));
+    let found = hzn.data("apply -f group.json");
+    let change = json!({"path": "members", "from": ["n1"], "to": []});
+    assert_eq!((&found[0]["action"], &found[0]["changes"]), (&json!("update"), &json!([change])));
+    assert_eq!(hzn.data("exchange hagroup list line")["acme/line"]["members"], json!([]));
+    assert_eq!(hzn.data("apply -f group.json")[0]["action"], "unchanged");
+}
+
+#[tokio::test]
+async fn management_policy_with_a_property_that_is_none_is_not_sent_and_can_be_disabled() {
+    let scratch = Scratch::new();
+    let (hub, hzn) = set_up(&scratch).await;
+    let policy = json!({
+        "label": "m", "enabled": true, "constraints": ["a == b"], "properties": [{"name": "tier"}],
+        "agentUpgradePolicy": {"manifest": "m"},
+    });
+    hzn.write("nmp.json", &policy);
+    hzn.write("document.json", &json!({"kind": "nmp", "name": "firmware", "spec": policy}));
+    for line in ["exchange nmp add firmware -f nmp.json", "apply -f document.json"] {
+        let why = hzn.refused(1, line);
+        assert!(why.contains("management policy acme/firmware") && why.contains("properties[0]"), "{why}");
+    }
+    let (status, response) = hub.call("POST", "/orgs/acme/managementpolicies/firmware", Some(policy)).await;
+    assert_eq!(status, 201, "{response}");
+    hzn.done("exchange nmp disable firmware");
+    assert_eq!(hzn.data("exchange nmp list firmware -l")["acme/firmware"]["enabled"], false);
 }
 
 /// The reference's command line takes a 404 for an empty list and ends with status 0.

@@ -8,6 +8,7 @@ mod full_disk;
 mod node_owner;
 mod orch;
 mod projects;
+mod stops;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -149,11 +149,6 @@ impl InertPolicies {
         }
     }
 
-    /// Records whether a policy with these constraints is inert.
-    pub fn set(&self, kind: PolicyKind, id: &str, constraints: &ConstraintList) {
-        self.set_errors(kind, id, constraints.errors().iter().map(ToString::to_string).collect());
-    }
-
     fn set_policy(&self, policy: &DeploymentPolicyFacts) {
         let (kind, id) = match &policy.pattern {
             None => (PolicyKind::Deployment, policy.id.as_str()),
@@ -278,8 +273,8 @@ mod tests {
     use super::*;
     use crate::observe::facts;
 
-    fn list(text: &str) -> ConstraintList {
-        ConstraintList::from_iter([text])
+    fn errors(text: &str) -> Vec<String> {
+        ConstraintList::from_iter([text]).errors().iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -288,7 +283,7 @@ mod tests {
         let document = serde_json::json!({"properties": [{"name": "a"}]});
         let findings = evenkeel_domain::review::node_policy(&document);
         inert.set_findings(PolicyKind::Deployment, "o/p", &findings);
-        inert.set(PolicyKind::Deployment, "o/p", &list("a == b"));
+        inert.set_errors(PolicyKind::Deployment, "o/p", errors("a == b"));
         assert_eq!((inert.findings_of_org("o").len(), inert.of_org("o").len()), (1, 0));
         inert.remove(PolicyKind::Deployment, "o/p");
         assert!(inert.findings_of_org("o").is_empty());
@@ -297,12 +292,12 @@ mod tests {
     #[test]
     fn policy_is_inert_until_its_constraints_can_be_read() {
         let inert = InertPolicies::default();
-        inert.set(PolicyKind::Management, "o/m", &list("camera = = true"));
-        inert.set(PolicyKind::Service, "p/s", &list("camera =="));
+        inert.set_errors(PolicyKind::Management, "o/m", errors("camera = = true"));
+        inert.set_errors(PolicyKind::Service, "p/s", errors("camera =="));
         assert_eq!(inert.of_org("o")[0].id, "o/m");
         assert!(inert.of_org("o")[0].errors[0].contains("character 10"));
         assert_eq!((inert.count(PolicyKind::Management), inert.count(PolicyKind::Node)), (1, 0));
-        inert.set(PolicyKind::Service, "p/s", &list("camera == true"));
+        inert.set_errors(PolicyKind::Service, "p/s", errors("camera == true"));
         assert!(inert.of_org("p").is_empty());
         let set_node_policy = |document: Value| {
             inert.set_node_policy("p/n", &document, &facts::node_policy(&document));

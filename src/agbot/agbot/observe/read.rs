@@ -42,12 +42,10 @@ pub async fn org_settings(context: &Context, org: &str) -> Result<Vec<Event>, Cl
 }
 
 pub(super) fn note_management_policy(context: &Context, id: &NmpId, policy: &ManagementPolicyResponse) {
-    match policy.constraints() {
-        Ok(constraints) => context.inert.set(PolicyKind::Management, id.as_str(), &constraints.into()),
-        Err(error) => {
-            context.inert.set_errors(PolicyKind::Management, id.as_str(), vec![error.to_string()]);
-        }
-    }
+    let document = serde_json::to_value(policy).unwrap_or_default();
+    let findings = review::properties("properties", &document);
+    context.inert.set_errors(PolicyKind::Management, id.as_str(), policy.errors());
+    context.inert.set_findings(PolicyKind::Management, id.as_str(), &findings);
 }
 
 /// Reads one management policy: whether it is inert, or was deleted.

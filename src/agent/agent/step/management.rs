@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use evenkeel_domain::{
-    policy::{ConstraintList, NodePolicy, Property, PropertyList},
+    policy::{ConstraintList, NodePolicy},
     version::Version,
 };
 use evenkeel_ids::NmpId;
 use evenkeel_wire::exchange::management_policy::{AgentUpgradePolicy, ManagementPolicyResponse};
 use evenkeel_wire::exchange::node_part::{PutManagementStatus, PutUpgradeStatus, UpgradedVersions};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::NodeFacts;
 
@@ -229,21 +228,40 @@ fn outstanding(jobs: &BTreeMap<String, Job>, node: &NodeFacts) -> Vec<Management
     commands
 }
 
+/// A management policy that selects no node, because a part of it cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The policy's last change.
+    pub updated: String,
+    /// The error of each part.
+    pub errors: Vec<String>,
+}
+
+/// Returns the policies that cannot be read.
+pub fn unreadable(policies: &BTreeMap<NmpId, ManagementPolicyResponse>) -> BTreeMap<NmpId, Unreadable> {
+    let found = policies.iter().map(|(id, policy)| {
+        (id.clone(), Unreadable { updated: policy.last_updated.clone(), errors: policy.errors() })
+    });
+    found.filter(|(_, found)| !found.errors.is_empty()).collect()
+}
+
 /// Returns whether a management policy selects this node.
 ///
 /// # Source
 /// Agreement-protocol 6.1.
 pub fn matches(policy: &ManagementPolicyResponse, node: &NodeFacts) -> bool {
-    // An invalid policy selects no node.
-    let (Ok(patterns), Ok(constraints)) = (policy.patterns(), policy.constraints()) else { return false };
+    // Reading further could only select nodes that nobody meant.
+    if !policy.errors().is_empty() {
+        return false;
+    }
+    let (patterns, constraints) =
+        (policy.patterns().unwrap_or_default(), policy.constraints().unwrap_or_default());
+    let offered = policy.properties().unwrap_or_default();
     if !node.pattern.is_empty() || !patterns.is_empty() {
         let bare = node.pattern.split_once('/').map_or(node.pattern.as_str(), |(_, name)| name);
         return patterns.iter().any(|pattern| *pattern == node.pattern || pattern == bare);
     }
     let own = management_policy(&node.policy);
-    let properties = policy.properties.as_array().into_iter().flatten().cloned();
-    let offered: PropertyList =
-        properties.filter_map(|property: Value| serde_json::from_value::<Property>(property).ok()).collect();
     let mut merged = ConstraintList::new();
     constraints.into_iter().for_each(|constraint| merged.push(constraint));
     merged.is_satisfied_by(&own.properties).unwrap_or(false)
@@ -308,4 +326,35 @@ fn instant(secs: u64) -> String {
 fn seconds(text: &str) -> Option<u64> {
     let bare = text.strip_suffix("[UTC]").unwrap_or(text);
     bare.parse::<jiff::Timestamp>().ok().and_then(|time| u64::try_from(time.as_second()).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn policies(document: Value) -> BTreeMap<NmpId, ManagementPolicyResponse> {
+        BTreeMap::from([(NmpId::new("o", "m"), serde_json::from_value(document).expect("a policy"))])
+    }
+
+    #[test]
+    fn policy_with_a_part_that_cannot_be_read_selects_nothing_and_is_named() {
+        let document = json!({"enabled": true, "agentUpgradePolicy": {"manifest": "m"}, "lastUpdated": "t"});
+        let steps =
+            |document: Value| step(&mut BTreeMap::new(), &policies(document), &NodeFacts::default(), 1, 0.0);
+        assert!(!steps(document.clone()).is_empty() && unreadable(&policies(document.clone())).is_empty());
+        for (member, broken) in [
+            ("constraints", json!("a")),
+            ("patterns", json!([1])),
+            ("properties", json!([1])),
+            ("agentUpgradePolicy", json!({"manifest": [1]})),
+        ] {
+            let mut document = document.clone();
+            document[member] = broken;
+            assert_eq!(steps(document.clone()), [], "{member}");
+            let found = &unreadable(&policies(document))[&NmpId::new("o", "m")];
+            assert!(found.updated == "t" && found.errors[0].starts_with(member), "{found:?}");
+        }
+    }
 }

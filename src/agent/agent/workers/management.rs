@@ -1,8 +1,9 @@
 //! Executes management policies: fetches, requests the group's permission, installs, reports every phase
 //! (agreement protocol 6).
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
+use evenkeel_ids::NmpId;
 use evenkeel_runtime::worker::Worker;
 
 use super::{
@@ -15,7 +16,7 @@ use crate::{
     journal::Journal,
     keyring,
     order::{Ended, Handle, Order},
-    step::management::{self, Job, MOST_DOWNLOADS, ManagementCommand, Phase, VersionStep},
+    step::management::{self, Job, MOST_DOWNLOADS, ManagementCommand, Phase, Unreadable, VersionStep},
     upgrade::{self, Replacement},
 };
 
@@ -34,6 +35,8 @@ pub(super) struct Management {
     arch: &'static str,
     /// True if the jobs of the previous run have been handled.
     has_recovered: bool,
+    /// The policies that could not be read in the last pass.
+    unreadable: BTreeMap<NmpId, Unreadable>,
 }
 
 impl Worker for Management {
@@ -75,7 +78,7 @@ impl Management {
         signals: Arc<Signals>,
         arch: &'static str,
     ) -> Self {
-        Self { hub, handle, settings, signals, arch, has_recovered: false }
+        Self { hub, handle, settings, signals, arch, has_recovered: false, unreadable: BTreeMap::new() }
     }
 
     /// An agent that was restarted while fetching fetches again; one that was restarted during an upgrade runs the new version
@@ -109,11 +112,12 @@ impl Management {
             .await
     }
 
-    async fn follow_policies(&self) -> Result<(), PassError> {
+    async fn follow_policies(&mut self) -> Result<(), PassError> {
         if !self.handle.with(|journal| journal.state.is_joined).await? {
             return Ok(());
         }
         let policies = self.hub.exchange.list_management_policies(self.hub.node.org()).await?;
+        self.warn_of_unreadable(management::unreadable(&policies));
         self.take_resets().await?;
         // A job moves through several phases in one pass; permission is requested at most once.
         let mut has_requested = false;
@@ -140,6 +144,17 @@ impl Management {
             }
         }
         Ok(())
+    }
+
+    /// Warns once about each policy that cannot be read, and about each change of one.
+    fn warn_of_unreadable(&mut self, found: BTreeMap<NmpId, Unreadable>) {
+        for (id, one) in &found {
+            if self.unreadable.get(id) != Some(one) {
+                let errors = one.errors.join("; ");
+                tracing::warn!(policy.id = %id, "management policy `{id}` selects nothing: {errors}");
+            }
+        }
+        self.unreadable = found;
     }
 
     /// An operator resets a job by writing `reset` into its status.

@@ -66,15 +66,18 @@ fn compare(stored: &Value, wanted: &Value, path: &str, found: &mut Vec<Change>) 
 }
 
 /// Returns whether a member of the exchange's documents means the same as an absent one: empty, false and 0 do. Settings have other
-/// defaults.
+/// defaults, and empty ones make a workload of a policy.
 fn is_usual(value: &Value, path: &str) -> bool {
+    if path.starts_with(SETTINGS) {
+        return value.is_null();
+    }
     match value {
         Value::Null => true,
         Value::String(text) => text.is_empty(),
         Value::Array(elements) => elements.is_empty(),
         Value::Object(members) => members.values().all(|member| is_usual(member, path)),
-        Value::Bool(flag) => !flag && !path.starts_with(SETTINGS),
-        Value::Number(number) => number.as_i64() == Some(0) && !path.starts_with(SETTINGS),
+        Value::Bool(flag) => !flag,
+        Value::Number(number) => number.as_i64() == Some(0),
     }
 }
 
@@ -103,5 +106,24 @@ mod tests {
         let settings = |rollback: Value| json!({"orchestration": {"scale": 2, "rollback": rollback}});
         let expected = ["orchestration.rollback: false -> null"];
         assert_eq!(texts(&settings(json!(false)), &settings(Value::Null)), expected);
+    }
+
+    #[test]
+    fn empty_settings_differ_from_absent_ones_in_both_directions() {
+        let (without, removed) = (json!({"label": "a"}), json!({"label": "a", "orchestration": null}));
+        for (settings, shown) in [
+            (json!({}), "{}"),
+            (json!({"scope": {}}), "{\"scope\":{}}"),
+            (json!([]), "[]"),
+            (json!(""), "\"\""),
+        ] {
+            let with = json!({"label": "a", "orchestration": settings});
+            assert_eq!(texts(&with, &removed), [format!("orchestration: {shown} -> null")]);
+            assert_eq!(texts(&without, &with), [format!("orchestration: null -> {shown}")]);
+            assert_eq!(texts(&with, &with), [""; 0]);
+        }
+        let (with, wanted) = (json!({"orchestration": {"scope": {}}}), json!({"orchestration": {}}));
+        assert_eq!(texts(&with, &wanted), ["orchestration.scope: {} -> null"]);
+        assert_eq!(texts(&without, &removed), [""; 0]);
     }
 }

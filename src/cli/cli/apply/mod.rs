@@ -28,6 +28,7 @@ use crate::output::{Table, View, warn};
 use crate::plan::CheckToken;
 use crate::shape::{check_service, complete_policy, require_constraints};
 use crate::signer::{normalize_overrides, sign_policy};
+use crate::stops::{ForceOfFile, PolicyWrite, confirm_stops, emptied_group, service_removal};
 use crate::wait::update::RollbackReasons;
 use crate::wait::{self, Wait};
 
@@ -51,6 +52,8 @@ pub struct ApplyArguments {
     no_constraints: bool,
     #[command(flatten)]
     token: CheckToken,
+    #[command(flatten)]
+    force: ForceOfFile,
     #[command(flatten)]
     wait: Wait,
 }
@@ -86,6 +89,13 @@ struct Step {
     wanted: Value,
 }
 
+impl Step {
+    fn removes_all_members(&self) -> bool {
+        let is_empty = |list: &Value| list.as_array().is_some_and(Vec::is_empty);
+        self.changes.iter().any(|change| change.path == "members" && is_empty(&change.to))
+    }
+}
+
 /// Applies documents.
 ///
 /// # Errors
@@ -103,6 +113,10 @@ pub async fn run(arguments: &ApplyArguments, context: &Context) -> Outcome {
         steps.extend(removed);
     }
     check_token(&arguments.token, &steps, context, &exchange).await?;
+    let writes = writes(&steps, context, &exchange).await?;
+    if !confirm_stops(context, &exchange, &writes, arguments.force.confirmation()).await? {
+        return Ok(());
+    }
     for step in &steps {
         carry_out(step, context, &exchange).await?;
     }
@@ -164,6 +178,38 @@ async fn check_token(token: &CheckToken, steps: &[Step], context: &Context, exch
     token.check(context, exchange, &policy.name, "hzn plan", async || signed(policy, context)).await
 }
 
+/// Returns the writes by which instances may stop.
+async fn writes(steps: &[Step], context: &Context, exchange: &Exchange) -> Outcome<Vec<PolicyWrite>> {
+    let mut found = Vec::new();
+    let mut of_others = Vec::new();
+    for step in steps {
+        match (step.kind, step.action) {
+            (DocumentKind::Policy, Action::Update) => {
+                found.push(PolicyWrite::document(&step.name, &signed(step, context)?));
+            }
+            (DocumentKind::Policy, Action::Remove) => found.push(PolicyWrite::removal(&step.name)),
+            (DocumentKind::Service, Action::Remove) => {
+                of_others.extend(service_removal(exchange, &step.name).await);
+            }
+            (DocumentKind::HaGroup, Action::Remove) => {
+                of_others.extend(emptied_group(exchange, &step.name, true).await);
+            }
+            (DocumentKind::HaGroup, Action::Update) if step.removes_all_members() => {
+                of_others.extend(emptied_group(exchange, &step.name, false).await);
+            }
+            _ => {}
+        }
+    }
+    // The plan of a policy that is written as well is that of its document.
+    let is_written = |policy: &str| {
+        let changes = |step: &Step| !matches!(step.action, Action::Keep);
+        steps.iter().any(|step| step.kind == DocumentKind::Policy && step.name == policy && changes(step))
+    };
+    of_others.retain(|write| !is_written(write.policy()));
+    found.extend(of_others);
+    Ok(found)
+}
+
 fn kind_of(kind: DocumentKind) -> Kind {
     match kind {
         DocumentKind::Service => SERVICES,
@@ -185,9 +231,8 @@ async fn plan(document: Document, arguments: &ApplyArguments, exchange: &Exchang
     {
         wanted[SETTINGS] = Value::Null;
     }
-    if kind == DocumentKind::HaGroup && wanted.get("description").is_none() {
-        // A group keeps the description that a write leaves out.
-        wanted["description"] = Value::from("");
+    if kind == DocumentKind::HaGroup {
+        complete_group(&mut wanted);
     }
     let changes = stored.as_ref().map(|(_, stored)| changes(stored.as_value(), &shown_as(kind, &wanted)));
     let changes = changes.unwrap_or_default();
@@ -197,6 +242,15 @@ async fn plan(document: Document, arguments: &ApplyArguments, exchange: &Exchang
         Some(_) => Action::Update,
     };
     Ok(Step { kind, name, action, changes, wanted })
+}
+
+/// Fills in what a document leaves out: a write without these members keeps those of the group.
+fn complete_group(wanted: &mut Value) {
+    for (member, empty) in [("description", json!("")), ("members", json!([]))] {
+        if wanted.get(member).is_none_or(Value::is_null) {
+            wanted[member] = empty;
+        }
+    }
 }
 
 /// Returns the name of what a document is about, and what it shall be; refuses what can never work.
@@ -344,4 +398,22 @@ fn view(steps: &[Step]) -> View {
     });
     let json = Value::Array(shown.collect());
     View::new(json, table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_that_a_group_lacks_are_removed() {
+        let mut wanted = json!({"description": null});
+        complete_group(&mut wanted);
+        assert_eq!(wanted, json!({"description": "", "members": []}));
+        let stored = json!({"name": "g", "description": "", "members": ["n1"], "admin": true});
+        let found: Vec<String> = changes(&stored, &wanted).iter().map(Change::text).collect();
+        assert_eq!(found, ["members: [\"n1\"] -> []"]);
+        let mut given = json!({"description": "d", "members": ["n1"]});
+        complete_group(&mut given);
+        assert_eq!(given, json!({"description": "d", "members": ["n1"]}));
+    }
 }

@@ -16,7 +16,7 @@ use crate::output::View;
 use crate::plan::CheckToken;
 use crate::shape::{DeploymentPolicyFile, complete_policy, require_constraints};
 use crate::signer::sign_policy;
-use crate::stops::{ForceOfFile, confirm_stops};
+use crate::stops::{ForceOfFile, PolicyWrite, confirm_stops, show_stops};
 use crate::wait::{self, Wait};
 
 /// Deployment policies.
@@ -124,7 +124,8 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
             POLICIES.check(exchange, &policy, &body)?;
             prepare(&mut body, context)?;
             token.check(context, exchange, &policy, "hzn plan", async || Ok(body.clone())).await?;
-            if !confirm_stops(context, exchange, (&policy, &body), force.confirmation()).await? {
+            let write = [PolicyWrite::document(&policy, &body)];
+            if !confirm_stops(context, exchange, &write, force.confirmation()).await? {
                 return Ok(());
             }
             POLICIES.put(exchange, &policy, &body, StatusCode::FORBIDDEN).await?;
@@ -137,18 +138,20 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
             prepare(&mut changes, context)?;
             let written = async || merged(exchange, &policy, changes.as_object()).await;
             token.check(context, exchange, &policy, "hzn plan --update", &written).await?;
-            if !confirm_stops(context, exchange, (&policy, &written().await?), force.confirmation()).await? {
+            let write = [PolicyWrite::document(&policy, &written().await?)];
+            if !confirm_stops(context, exchange, &write, force.confirmation()).await? {
                 return Ok(());
             }
             update(exchange, &policy, changes).await?;
             wait::policy::follow(&wait, context, exchange, &policy).await
         }
         DeploymentCommand::Orch(command) => orch::run(command, context, exchange).await,
-        DeploymentCommand::Remove { policy, force, skip_children: false } => {
+        DeploymentCommand::Remove { policy, force, skip_children } => {
+            show_stops(context, exchange, &[PolicyWrite::removal(&policy)]).await;
+            if skip_children {
+                return remove_before_children(exchange, &policy, force).await;
+            }
             POLICIES.remove(exchange, &policy, force).await
-        }
-        DeploymentCommand::Remove { policy, force, skip_children: true } => {
-            remove_before_children(exchange, &policy, force).await
         }
     }
 }

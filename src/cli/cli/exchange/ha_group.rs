@@ -21,6 +21,7 @@ use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::template;
 use crate::output::{Table, View};
+use crate::stops::{emptied_group, show_stops};
 use crate::wait::{self, Wait};
 
 /// HA groups.
@@ -213,6 +214,7 @@ pub async fn run(command: HaGroupCommand, context: &Context, exchange: &Exchange
         HaGroupCommand::Set { name, changes } => edit::set(exchange, &name, &changes).await,
         HaGroupCommand::Remove { name, force, wait } => {
             let before = members_now(exchange, &name, &wait).await?;
+            show_stops(context, exchange, &emptied_group(exchange, &name, true).await).await;
             GROUPS.remove(exchange, &name, force).await?;
             follow(&wait, context, exchange, (&name, before)).await
         }
@@ -221,7 +223,7 @@ pub async fn run(command: HaGroupCommand, context: &Context, exchange: &Exchange
             wait::group::follow(&members.wait, context, exchange, &members.name, &[]).await
         }
         HaGroupCommand::Member(MemberCommand::Remove(members)) => {
-            edit::remove_members(&members, exchange).await?;
+            edit::remove_members(&members, context, exchange).await?;
             wait::group::follow(&members.wait, context, exchange, &members.name, &members.nodes).await
         }
         HaGroupCommand::Events { name, chosen } => {

@@ -17,6 +17,7 @@ use crate::exit::{CliError, Outcome};
 use crate::input::read_typed;
 use crate::output::note;
 use crate::shape::HaGroupFile;
+use crate::stops::{emptied_group, show_stops};
 
 /// A group as the user gives it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -209,9 +210,13 @@ pub async fn add_members(arguments: &MemberArguments, exchange: &Exchange) -> Ou
 ///
 /// # Errors
 /// With status 8 when the group does not exist.
-pub async fn remove_members(arguments: &MemberArguments, exchange: &Exchange) -> Outcome {
+pub async fn remove_members(arguments: &MemberArguments, context: &Context, exchange: &Exchange) -> Outcome {
     let (org, id) = exchange.split(&arguments.name);
     let present = members(exchange, &arguments.name).await?;
+    let leaves = |member: &String| arguments.nodes.iter().any(|node| exchange.split(node).1 == *member);
+    if !present.is_empty() && present.iter().all(leaves) {
+        show_stops(context, exchange, &emptied_group(exchange, &arguments.name, false).await).await;
+    }
     let question = format!("Remove {} from HA group {org}/{id}?", arguments.nodes.join(", "));
     if !confirm(&question, arguments.force || exchange.server.is_dry_run)? {
         note("nothing was removed");

@@ -165,7 +165,9 @@ async fn set_enabled(
     }
     let (org, id) = exchange.split(nmp);
     let doing = format!("setting management policy {org}/{id} to {word}");
-    NMPS.replace(exchange, nmp, &policy, &doing).await?;
+    // Unchecked: a policy that was stored with a mistake must still be disabled.
+    let replaced = exchange.server.client.replace_record(NMPS.resource, &org, &id, &policy);
+    exchange.server.call(&doing, replaced).await?;
     exchange.server.report_done(&format!("management policy {org}/{id} is {word}"));
     Ok(())
 }

@@ -177,7 +177,11 @@ impl Kind {
                 shape::check_policy(&policy, body)
             }
             Resource::Pattern => shape::check_pattern(name, body),
-            Resource::ManagementPolicy => constraints::check(body),
+            Resource::ManagementPolicy => {
+                constraints::check(body)?;
+                let (org, id) = self.split(exchange, name);
+                shape::check_management_policy(&format!("{org}/{id}"), body)
+            }
             _ => Ok(()),
         }
     }

@@ -91,6 +91,14 @@ pub fn check_pattern(name: &str, document: &Value) -> Outcome {
     check(&format!("pattern {name}"), &review::pattern(document))
 }
 
+/// Refuses a management policy with properties that are none.
+///
+/// # Errors
+/// See [`check_policy`].
+pub fn check_management_policy(name: &str, document: &Value) -> Outcome {
+    check(&format!("management policy {name}"), &review::properties("properties", document))
+}
+
 /// Refuses a service in which something can never work, and warns about members of its deployment that no agent reads.
 ///
 /// # Errors

@@ -183,3 +183,14 @@ fn user_input_is_read_in_every_form() {
     assert_eq!(read("{}"), Err(Exit::Json));
     assert_eq!(read("[]"), Ok(json!([])));
 }
+
+#[test]
+fn management_policy_with_a_property_that_is_none_is_refused() {
+    let refused = |properties: Value| {
+        check_management_policy("o/m", &json!({"properties": properties})).map_err(|error| error.to_string())
+    };
+    assert_eq!(refused(json!([{"name": "a", "value": 1}])), Ok(()));
+    assert_eq!(refused(Value::Null), Ok(()));
+    let why = refused(json!([{"name": "a", "value": 1}, {"name": "b"}])).expect_err("it has no value");
+    assert!(why.contains("management policy o/m") && why.contains("properties[1]"), "{why}");
+}

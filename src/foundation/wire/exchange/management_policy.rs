@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_domain::policy::{ConstraintList, PropertyList};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -116,6 +117,29 @@ impl ManagementPolicyResponse {
     pub fn patterns(&self) -> Result<Vec<String>, serde_json::Error> {
         response::part_of(self.patterns.clone())
     }
+
+    /// Returns the properties.
+    ///
+    /// # Errors
+    /// As those of [`ManagementPolicyResponse::agent_upgrade_policy`].
+    pub fn properties(&self) -> Result<PropertyList, serde_json::Error> {
+        response::part_of(self.properties.clone())
+    }
+
+    /// Returns what cannot be read of the policy. With such a part it selects no node.
+    pub fn errors(&self) -> Vec<String> {
+        let constraints = match self.constraints() {
+            Ok(texts) => ConstraintList::from(texts).errors().iter().map(ToString::to_string).collect(),
+            Err(error) => vec![format!("constraints: {error}")],
+        };
+        let members = [
+            ("patterns", self.patterns().err()),
+            ("properties", self.properties().err()),
+            ("agentUpgradePolicy", self.agent_upgrade_policy().err()),
+        ];
+        let members = members.into_iter().filter_map(|(member, error)| Some(format!("{member}: {}", error?)));
+        constraints.into_iter().chain(members).collect()
+    }
 }
 
 response! {
@@ -142,4 +166,38 @@ pub struct ManagementPoliciesQuery {
     pub description: Option<String>,
     /// Name of the manifest.
     pub manifest: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn errors(document: Value) -> Vec<String> {
+        serde_json::from_value::<ManagementPolicyResponse>(document).expect("a response").errors()
+    }
+
+    #[test]
+    fn each_part_that_cannot_be_read_is_named() {
+        let unnamed = json!([{"value": 1}, {"name": "a", "value": null, "type": null}]);
+        for readable in [
+            json!({}),
+            json!({"constraints": null, "patterns": null, "properties": null, "agentUpgradePolicy": null}),
+            json!({"constraints": ["a == b"], "properties": unnamed, "agentUpgradePolicy": {"manifest": null}}),
+        ] {
+            assert_eq!(errors(readable.clone()), [""; 0], "{readable}");
+        }
+        for (part, member) in [
+            (json!({"constraints": "a == b"}), "constraints: "),
+            (json!({"constraints": ["a =="]}), "constraint 0"),
+            (json!({"patterns": [1]}), "patterns: "),
+            (json!({"properties": [1]}), "properties: "),
+            (json!({"agentUpgradePolicy": {"manifest": [1]}}), "agentUpgradePolicy: "),
+            (json!({"agentUpgradePolicy": "m"}), "agentUpgradePolicy: "),
+        ] {
+            let found = errors(part.clone());
+            assert!(found.len() == 1 && found[0].starts_with(member), "{part}: {found:?}");
+        }
+    }
 }

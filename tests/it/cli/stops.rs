@@ -1,0 +1,92 @@
+//! Writes that stop running instances show beforehand how many of how many, and ask when these are all.
+
+use serde_json::{Value, json};
+
+use super::Hzn;
+use crate::support::fleet::Fleet;
+use crate::support::{Hub, Scratch, eventually};
+
+const ALL: &str = "this write stops 2 of 2 instances of deployment policy o/everywhere";
+
+/// A policy with the label `line1`, as a document for `apply`.
+fn document(replicas: u32) -> Value {
+    let policy = json!({
+        "label": "line1",
+        "service": {"name": "watch", "org": "o", "arch": "*", "serviceVersions": [{"version": "1.0.0"}]},
+        "constraints": ["openhorizon.hagroup == g"],
+        "orchestration": {"mode": "replicated", "replicas": replicas},
+    });
+    json!({"kind": "policy", "name": "everywhere", "spec": policy})
+}
+
+async fn up(hzn: &Hzn, count: u64) {
+    eventually(&format!("{count} instances are up"), || async {
+        let found = hzn.data("exchange deployment orchestration status everywhere");
+        let part = &found["units"][0];
+        (part["up"] == count && part["target"] == count).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn writes_that_stop_all_instances_ask_and_those_that_stop_some_only_say_so() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &["--upgrade-grace-secs", "1"]).await;
+    let fleet = Fleet::start(&scratch, &hub, 2).await;
+    fleet.publish(&hub, "1.0.0").await;
+    let mut hzn = Hzn::new(&scratch, &hub, &format!("root/root:{}", hub.root_password()));
+    hzn.set("HZN_ORG_ID", "o".to_owned());
+    let write = |replicas: u32| hzn.write("policy.json", &document(replicas));
+    write(2);
+    assert_eq!(hzn.data("apply -f policy.json")[0]["action"], "create");
+    up(&hzn, 2).await;
+
+    // All of them, and nobody to ask.
+    write(0);
+    let refused = hzn.refused(1, "apply -f policy.json");
+    assert!(refused.contains(ALL) && refused.contains("give --force"), "{refused}");
+    let empty = scratch.join("empty");
+    std::fs::create_dir(&empty).expect("a directory");
+    let refused = hzn.refused(1, "apply -f empty --prune line1 --allow-empty");
+    assert!(refused.contains(ALL) && refused.contains("give --force"), "{refused}");
+    let denied = hzn.run_with("apply -f policy.json", "n\n");
+    assert!(denied.status == 0 && denied.errors.contains("nothing was written"), "{}", denied.errors);
+    for line in ["removepolicy everywhere", "removepolicy everywhere --skip-children"] {
+        let refused = hzn.refused(1, &format!("exchange deployment {line}"));
+        assert!(refused.contains(ALL) && refused.contains("give -f"), "{refused}");
+    }
+    let services = hzn.data("exchange service list");
+    let service = services[0].as_str().expect("there is one").to_owned();
+    let refused = hzn.refused(1, &format!("exchange service remove {service}"));
+    let most = ALL.replace("stops 2", "stops at most 2");
+    assert!(refused.contains(&most) && refused.contains("give -f"), "{refused}");
+    for line in ["remove g", "member remove g -m edge-1 -m edge-2"] {
+        let refused = hzn.refused(1, &format!("exchange hagroup {line}"));
+        assert!(refused.contains(&most) && refused.contains("give -f"), "{refused}");
+    }
+    up(&hzn, 2).await;
+    assert_eq!(hzn.data("exchange service list"), services);
+
+    // Some of them.
+    write(1);
+    let applied = hzn.run("apply -f policy.json");
+    assert_eq!(applied.status, 0, "{}", applied.errors);
+    assert!(applied.errors.contains(&ALL.replace("2 of 2", "1 of 2")), "{}", applied.errors);
+    assert!(!applied.errors.contains("Stop all"), "{}", applied.errors);
+    up(&hzn, 1).await;
+
+    // All of them, confirmed in advance.
+    let one = ALL.replace("2 of 2", "1 of 1");
+    write(0);
+    let applied = hzn.run("apply -f policy.json --force");
+    assert!(applied.status == 0 && applied.errors.contains(&one), "{}", applied.errors);
+    up(&hzn, 0).await;
+    write(1);
+    assert!(!hzn.run("apply -f policy.json").errors.contains("this write stops"));
+    up(&hzn, 1).await;
+    let removed = hzn.run("exchange deployment removepolicy everywhere -f");
+    assert!(removed.status == 0 && removed.errors.contains(&one), "{}", removed.errors);
+    eventually("nothing runs", || async { (fleet.instances() == 0).then_some(()) }).await;
+    drop(fleet);
+    assert_eq!(hub.stop().await, 0);
+}
