@@ -80,6 +80,7 @@ impl Focus {
 
     fn add_removed_group(&mut self, model: &Model, group: &GroupId) {
         self.unsure.insert(Entity::Group(group.clone()));
+        self.add_registration(model, &Entity::Group(group.clone()));
         let part = Part::Group(group.clone());
         let is_of_it = |entity: &Entity| matches!(entity, Entity::WorkloadUnit(unit) if unit.part == part);
         self.add_reported(model, is_of_it);
@@ -113,7 +114,7 @@ impl Focus {
             Event::HaGroupChanged { group } => {
                 let target = Entity::Group(group.id.clone());
                 if group.health.is_some() || model.registration(&target).is_some() {
-                    self.registrations.insert(target);
+                    self.add_registration(model, &target);
                 }
                 self.add_group(model, &group.id);
             }

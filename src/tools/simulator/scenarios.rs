@@ -342,17 +342,18 @@ fn failed_step_holds_the_rollout_and_keeps_the_old_version_on_the_others() {
 /// A stalled step holds too, and the rollout continues when the member catches up.
 #[test]
 fn stalled_step_holds_the_rollout_until_the_member_catches_up() {
-    let mut world = lab(&["n1", "n2", "n3"]);
+    // A silent node counts as down only after the time of a step.
+    let mut world = lab_with(&["n1", "n2", "n3"], |world| world.settings.node_down_after_secs = 120);
     put_policy(&mut world, "w", "s", "2.0.0", "site == north");
     assert!(world.run_until(30, |world| runs(world, "n1", "w").is_none()));
     agent::kill_machine(&mut world, &node("n1"));
-    assert!(world.run_until(120, |world| hold(world, "w").is_some()));
+    assert!(world.run_until(60, |world| hold(world, "w").is_some()));
     let reason = hold(&world, "w").unwrap();
     assert!(
         matches!(&reason, HoldReason::StepStalled { node: stalled, .. } if *stalled == node("n1")),
         "{reason}"
     );
-    world.run_for(60);
+    world.run_for(30);
     assert_eq!(runs(&world, "n2", "w").as_deref(), Some("1.0.0"));
     agent::start(&mut world, &node("n1"));
     world.run_for(120);

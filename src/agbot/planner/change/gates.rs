@@ -321,7 +321,8 @@ fn test(facts: &dyn GateFacts, gate: Gate, step: &Step, permit: &mut Permit) -> 
         Gate::Minimum => {
             if let Some((node, group)) = group() {
                 let minimum = if facts.loses_nothing(group, node) { 0 } else { facts.min_running() };
-                permit.counted_on = group::may_stop(group, node, minimum)?;
+                let is_recovery = matches!(step.cause.kind(), CauseKind::Health | CauseKind::NodeHealth);
+                permit.counted_on = group::may_stop(group, node, (minimum, is_recovery))?;
             }
             match &step.change {
                 Change::Repair { node, is_of_host: true } => facts.host_minimum(node),

@@ -25,6 +25,8 @@ pub struct GroupState {
     pub service: ServiceKey,
     /// Intended members that are seen running it.
     pub running: BTreeSet<NodeId>,
+    /// Those of them whose instances all fail the health policy of their workload.
+    pub failing: BTreeSet<NodeId>,
     /// The other intended members, each with the reason.
     pub missing: BTreeMap<NodeId, String>,
     /// Those of them that are down: what they ran may run on.
@@ -40,8 +42,8 @@ struct Others {
 }
 
 impl GroupState {
-    /// A member that is being disrupted does not count as running.
-    fn others(&self, node: &NodeId) -> Others {
+    /// A member that is being disrupted does not count as running; `counts_failing`: one that fails its checks does.
+    fn others(&self, node: &NodeId, counts_failing: bool) -> Others {
         let claim_on = |member: &NodeId| self.claims.iter().find(|claim| claim.node == *member);
         let missing = self.missing.iter().filter(|(member, _)| *member != node);
         let mut others = Others {
@@ -52,6 +54,9 @@ impl GroupState {
             match claim_on(member) {
                 Some(claim) => {
                     others.missing.insert(member.clone(), claim.disruption());
+                }
+                None if !counts_failing && self.failing.contains(member) => {
+                    others.missing.insert(member.clone(), "fails its health check".to_owned());
                 }
                 None => others.running.push(member.clone()),
             }
@@ -81,7 +86,7 @@ impl GroupState {
         (node, min_running): (&NodeId, u32),
         is_selected: impl Fn(&NodeId) -> bool,
     ) -> Option<Blocked> {
-        let others = self.others(node);
+        let others = self.others(node, self.failing.contains(node));
         let running = others.running.iter().filter(|member| is_selected(member)).count();
         let expected = others.missing.keys().filter(|member| is_selected(member)).count();
         let minimum = (min_running as usize).min(running + expected);
@@ -91,10 +96,18 @@ impl GroupState {
 
 /// Returns the other members that keep the service up while the one on `node` is stopped.
 ///
+/// A healthy instance is not stopped for the sake of one that fails its checks. Between instances that all fail them nothing is known to be
+/// better, and a check may be wrong: they count as what they are.
+/// # Shape
+/// `is_recovery`: the one on `node` is stopped because it has failed.
 /// # Errors
 /// [`Blocked::HaMinimum`] when there are fewer than `min_running`, limited to the number of other intended members.
-pub(super) fn may_stop(group: &GroupState, node: &NodeId, min_running: u32) -> Result<Vec<NodeId>, Blocked> {
-    let others = group.others(node);
+pub(super) fn may_stop(
+    group: &GroupState,
+    node: &NodeId,
+    (min_running, is_recovery): (u32, bool),
+) -> Result<Vec<NodeId>, Blocked> {
+    let others = group.others(node, is_recovery || group.failing.contains(node));
     let minimum = (min_running as usize).min(others.running.len() + others.missing.len());
     if others.running.len() >= minimum {
         return Ok(others.running);

@@ -13,11 +13,13 @@ use crate::{
     agreement::Agreement,
     claims::Claim,
     facts::{Availability, HaGroupFacts},
+    health::is_unhealthy_member,
     matching,
     model::{Liveness, Model, Observed},
     pass::Pass,
     report::Blocked,
     settings::OfflinePeerPolicy,
+    workload::Task,
 };
 
 /// Returns a group as to the service of a policy: which of the intended members run it.
@@ -37,11 +39,13 @@ pub(crate) fn group_state(
     let offline = pass.model.update_settings(policy).offline_peers;
     let claims: Vec<_> = pass.model.claims_of(&group.id).cloned().collect();
     let (mut running, mut missing, mut down) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
+    let mut failing = BTreeSet::new();
     for member in group.members.iter().filter(|member| is_intended(pass, member, &keys, offline)) {
         let claim = claims.iter().find(|claim| claim.node == *member);
         match runs(pass, member, &keys) {
             Ok(()) => {
                 running.insert(member.clone());
+                failing.extend(is_failing(pass, member, &keys).then(|| member.clone()));
             }
             Err(why) => {
                 if matches!(pass.model.liveness(member, pass.now), Liveness::Down { .. }) {
@@ -52,7 +56,7 @@ pub(crate) fn group_state(
             }
         }
     }
-    GroupState { facts: group.clone(), service: service.clone(), running, missing, down, claims }
+    GroupState { facts: group.clone(), service: service.clone(), running, failing, missing, down, claims }
 }
 
 /// Returns whether nothing is lost when an instance stops: it is broken, or reported to be in error.
@@ -73,7 +77,7 @@ pub(crate) fn missing_without(pass: &Pass<'_>, node: &NodeId) -> Option<Blocked>
         if is_single || !state.running.contains(node) {
             return None;
         }
-        group::may_stop(&state, node, model.update_settings(policy).min_running).err()
+        group::may_stop(&state, node, (model.update_settings(policy).min_running, true)).err()
     })
 }
 
@@ -118,6 +122,20 @@ fn is_selected(pass: &Pass<'_>, member: &NodeId, keys: &BTreeSet<&ServiceKey>) -
 fn is_left_to_another(model: &Model, member: &NodeId, keys: &BTreeSet<&ServiceKey>) -> bool {
     let policies = keys.iter().flat_map(|key| model.policies_of(key));
     policies.into_iter().any(|policy| model.other_agbot_of(member, policy).is_some())
+}
+
+/// Returns whether all instances of the services that run on a member fail the health policies of their workloads.
+fn is_failing(pass: &Pass<'_>, member: &NodeId, keys: &BTreeSet<&ServiceKey>) -> bool {
+    let model = pass.model;
+    let fails = |task: &Task| {
+        let health = model.workload_of(&task.unit_id.policy).and_then(|workload| workload.health.as_ref());
+        let reported = model.node(member).and_then(|record| record.health.get(&task.id));
+        health.is_some_and(|policy| policy.enabled && is_unhealthy_member(policy, task, reported, pass.now))
+    };
+    let of_services = model.live_on(member).filter(|agreement| keys.contains(&agreement.service_key));
+    let mut running =
+        of_services.filter_map(|one| model.task_of(one)).filter(|task| task.is_running()).peekable();
+    running.peek().is_some() && running.all(fails)
 }
 
 /// Returns why a member is not seen running one of the services.

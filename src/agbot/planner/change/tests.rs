@@ -107,6 +107,7 @@ fn group(running: &[&str], missing: &[&str]) -> GroupState {
         facts: HaGroupFacts::new(GroupId::new("o", "g"), members),
         service: ServiceKey::new("o", "s"),
         running: running.iter().map(|name| node(name)).collect(),
+        failing: std::collections::BTreeSet::new(),
         missing: missing.iter().map(|name| (node(name), "down".to_owned())).collect(),
         down: std::collections::BTreeSet::new(),
         claims: Vec::new(),
@@ -299,4 +300,22 @@ fn disrupted_members_do_not_count_toward_the_minimum() {
         .map(|(name, other)| (node(name), format!("being disrupted by the rollout of o/{other}")))
         .into();
     assert!(matches!(blocked, Blocked::HaMinimum { missing: found, .. } if found == missing));
+}
+
+/// Design 4.3: a healthy instance is not stopped for the sake of one that fails its checks. A recovery, and what fails itself, counts what runs.
+#[test]
+fn member_that_fails_its_checks_does_not_keep_the_service_up_for_a_healthy_one() {
+    let mut state = group(&["n1", "n2"], &[]);
+    state.failing = [node("n2")].into();
+    let facts = Facts { min_running: 1, group: Some(state), ..Facts::default() };
+    let blocked = permit(&facts, &replace("n1")).expect_err("nothing healthy would run");
+    let Blocked::HaMinimum { running, missing, .. } = blocked else { panic!("{blocked}") };
+    assert_eq!((running, missing[&node("n2")].as_str()), (Vec::new(), "fails its health check"));
+    assert_eq!(permit(&facts, &replace("n2")).map(|permit| permit.counted_on), Ok(vec![node("n1")]));
+    let repair = step(Change::Repair { node: node("n1"), is_of_host: false }, Cause::Health);
+    assert_eq!(permit(&facts, &repair).map(|permit| permit.counted_on), Ok(vec![node("n2")]));
+    let mut state = group(&["n1", "n2"], &[]);
+    state.failing = [node("n1"), node("n2")].into();
+    let facts = Facts { min_running: 1, group: Some(state), ..Facts::default() };
+    assert!(permit(&facts, &replace("n1")).is_ok(), "the check may be wrong, and an update may correct it");
 }

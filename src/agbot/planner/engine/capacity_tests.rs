@@ -427,6 +427,9 @@ fn replacement_in_an_older_version_needs_what_that_version_uses() {
     };
     let mut fleet = lose_one_of_two([100, 50], 80.0);
     assert_eq!(on_third(&fleet), [0_u64; 0], "too little for the version before: {:#?}", fleet.tasks());
+    let unit = fleet.model.workload_unit(&Fleet::unit_id("w")).expect("the workload unit exists");
+    let shown = format!("{:?}", unit.unplaced);
+    assert!(shown.contains("memoryMb 0+100 > 80"), "what that version uses: {shown}");
     set_memory(&mut fleet, "n3", 100.0);
     fleet.run_until(60, |fleet| on_third(fleet) == [1]);
     let fleet = lose_one_of_two([50, 100], 80.0);

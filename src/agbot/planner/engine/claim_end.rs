@@ -6,13 +6,13 @@ use jiff::Timestamp;
 
 use crate::{
     claims::{Claim, ReleaseReason, Scope},
-    model::Model,
+    model::{Liveness, Model},
     usage::later,
     workload::Task,
 };
 
 /// Returns why a claim of a policy with tasks is no longer needed: its node runs what it is to run for as long as it is monitored, or has
-/// nothing of the policy left, or failed, and the update is paused.
+/// nothing of the policy left, or is down, or failed, and the update is paused.
 pub(crate) fn reason_to_release(model: &Model, claim: &Claim, now: Timestamp) -> Option<ReleaseReason> {
     let Scope::Policy(policy) = &claim.scope else { return None };
     let workload = model.workload_of(policy)?;
@@ -33,6 +33,10 @@ pub(crate) fn reason_to_release(model: &Model, claim: &Claim, now: Timestamp) ->
     // An instance that is recovered in place continues as the same task.
     if open().any(|task| task.health.is_recovering()) {
         return None;
+    }
+    // No other member waits for one that is down. It counts as missing in the minimum available.
+    if matches!(model.liveness(&claim.node, now), Liveness::Down { .. }) {
+        return Some(ReleaseReason::NodeSilent);
     }
     // Whether the member runs or not, its part in the update is over; the minimum available counts it as what it is.
     let has_failed =

@@ -339,6 +339,8 @@ pub(crate) mod fleet;
 #[cfg(test)]
 mod group_health_tests;
 #[cfg(test)]
+mod group_recovery_tests;
+#[cfg(test)]
 mod health_tests;
 #[cfg(test)]
 mod kept_tests;

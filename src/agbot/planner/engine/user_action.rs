@@ -412,7 +412,7 @@ impl<'a> Candidate<'a> {
 
     /// Returns the tasks that run, or are to run whatever another node does.
     fn started(&self) -> impl Iterator<Item = &'a Task> {
-        self.live().filter(|task| !task.is_claim())
+        self.live().filter(|task| !task.is_contender())
     }
 
     fn has_live(&self, node: &NodeId) -> bool {

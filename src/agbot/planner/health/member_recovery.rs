@@ -23,6 +23,9 @@ pub(super) fn follow(draft: &mut Draft<'_>) {
     let members = draft.row.members.clone();
     draft.row.recoveries.retain(|node, _| members.contains_key(node));
     begin_checked(draft);
+    if !draft.policy.enabled {
+        forget_own(draft);
+    }
     let nodes: Vec<NodeId> = draft.row.recoveries.keys().cloned().collect();
     for node in &nodes {
         match draft.row.recoveries.get(node).cloned() {
@@ -53,6 +56,19 @@ fn begin_checked(draft: &mut Draft<'_>) {
     draft.row.begin(&begun, check.operation.as_ref(), policy);
     draft.row.action = Some(GroupAction { accepted_at: action.accepted_at, ..begun });
     draft.recheck();
+}
+
+/// Forgets what a policy began by itself before it was disabled. One that is enabled later starts afresh.
+fn forget_own(draft: &mut Draft<'_>) {
+    draft.row.withheld = None;
+    let recoveries = std::mem::take(&mut draft.row.recoveries);
+    let (ordered, own): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        recoveries.into_iter().partition(|(_, one)| one.ordered_by.is_some());
+    draft.row.recoveries = ordered;
+    for (node, recovery) in own.into_iter().filter(|(_, one)| one.is_open()) {
+        let text = format!("the health policy is disabled; the recovery is over: {}", recovery.reason);
+        draft.emit("health.canceled", Some(&node), text);
+    }
 }
 
 /// Ends a recovery when all instances of the node are done with it.

@@ -55,13 +55,15 @@ fn recover(pass: &mut UnitPass<'_>, slot: &Slot) {
     let recovery = task.health.recovery.as_deref();
     let of_group = recovery.and_then(|recovery| recovery.of_group.as_ref());
     let is_ordered = recovery.is_some_and(|recovery| recovery.order.is_some() || of_group.is_some());
+    let is_of_user = recovery.is_some_and(|recovery| recovery.order.is_some())
+        || of_group.is_some_and(|order| pass.facts.recovery.ordered.contains(&order.id));
     let without_checks = HealthPolicy::without_checks();
     let policy = match of_group {
         Some(order) => pass.facts.recovery.policies.get(&order.group).map(|policy| &**policy),
         None => workload.health.as_ref(),
     };
-    let policy = policy.or(is_ordered.then_some(&without_checks));
-    let Some(policy) = policy.filter(|policy| policy.enabled || is_ordered) else {
+    let policy = policy.or(is_of_user.then_some(&without_checks));
+    let Some(policy) = policy.filter(|policy| policy.enabled || is_of_user) else {
         let task = forget(pass, slot, task);
         see_events(pass, slot, task, false);
         return;

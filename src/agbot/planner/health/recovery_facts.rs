@@ -16,7 +16,7 @@ use super::{Entity, MemberRecovery};
 use crate::{
     model::{Model, UnitRecord},
     report::Blocked,
-    workload::{Slot, SlotTasks, Task, UnitId},
+    workload::{GroupOrder, Slot, SlotTasks, Task, UnitId},
 };
 
 /// A node that the health policy of its HA group covers.
@@ -39,6 +39,8 @@ pub struct RecoveryFacts {
     pub nodes: BTreeMap<NodeId, CoveredNode>,
     /// The policies of groups.
     pub policies: BTreeMap<GroupId, Arc<HealthPolicy>>,
+    /// The recoveries of nodes that users ordered: they need no policy.
+    pub ordered: BTreeSet<String>,
     /// Members of groups that have failed: instances that are recovered go to other nodes.
     pub failing: BTreeSet<NodeId>,
     /// The instances on a node on which an action of a recovery is in progress.
@@ -56,6 +58,7 @@ impl RecoveryFacts {
     pub const NONE: Self = Self {
         nodes: BTreeMap::new(),
         policies: BTreeMap::new(),
+        ordered: BTreeSet::new(),
         failing: BTreeSet::new(),
         recovering: BTreeMap::new(),
         addresses: BTreeMap::new(),
@@ -76,6 +79,7 @@ impl RecoveryFacts {
         for task in tasks {
             if let Some(order) = task.health.recovery.as_ref().and_then(|one| one.of_group.as_ref()) {
                 facts.add_policy(model, &order.group);
+                facts.add_order(model, order);
             }
             let Some(node) = task.node.as_ref().filter(|_| task.is_wanted()) else { continue };
             let is_covered = facts.add_node(model, node, now);
@@ -105,6 +109,14 @@ impl RecoveryFacts {
         }
     }
 
+    fn add_order(&mut self, model: &Model, order: &GroupOrder) {
+        let row = model.registration(&Entity::Group(order.group.clone()));
+        let is_ordered = |one: &MemberRecovery| one.id == order.id && one.ordered_by.is_some();
+        if row.is_some_and(|row| row.recoveries.values().any(is_ordered)) {
+            self.ordered.insert(order.id.clone());
+        }
+    }
+
     /// Adds a node if the policy of its group covers it; returns whether it does.
     fn add_node(&mut self, model: &Model, node: &NodeId, now: Timestamp) -> bool {
         if self.nodes.contains_key(node) {
@@ -113,7 +125,7 @@ impl RecoveryFacts {
         let Some(group) = model.group_of(node) else { return false };
         let Some(policy) = &group.health else { return false };
         let row = model.registration(&Entity::Group(group.id.clone()));
-        let recovery = row.and_then(|row| row.recoveries.get(node)).filter(|one| one.is_open());
+        let recovery = row.and_then(|row| row.recoveries.get(node)).filter(|one| one.goes_on(policy));
         let covered = CoveredNode {
             group: group.id.clone(),
             failure: model.examine_node(policy, node, now).failure(),

@@ -88,6 +88,11 @@ impl MemberRecovery {
     pub fn is_open(&self) -> bool {
         self.ended_at.is_none()
     }
+
+    /// Returns whether it is in progress under a policy: one that is disabled recovers nothing by itself.
+    pub(crate) fn goes_on(&self, policy: &HealthPolicy) -> bool {
+        self.is_open() && (policy.enabled || self.ordered_by.is_some())
+    }
 }
 
 /// A recovery of members of an HA group that a user ordered.

@@ -334,11 +334,12 @@ impl Model {
 
     /// Returns whether every member of a group that has an agreement has reported its status since the model
     /// began to be filled. The instances of such members are known; a member without agreements has nothing
-    /// to protect.
+    /// to protect, and one that was down before the hub stopped is not about to report.
     pub(crate) fn has_heard_since_start(&self, group: &HaGroupFacts) -> bool {
         group.members.iter().all(|node| {
             let status = self.nodes.get(node).and_then(|record| record.status.as_ref());
             self.live_on(node).next().is_none()
+                || self.was_down_before(node)
                 || status.is_some_and(|status| status.reported_at >= self.began_at)
         })
     }

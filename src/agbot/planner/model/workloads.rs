@@ -256,7 +256,7 @@ impl Model {
         let is_packed =
             self.engine.workload_units.get(&task.unit_id).is_some_and(|unit| unit.table.has_packing());
         // One that is away for an upgrade returns when it runs and the upgrade is over.
-        if task.origin.is_some() || is_packed && !task.is_claim() {
+        if task.origin.is_some() || is_packed && !task.is_contender() {
             self.engine.touched.insert((task.unit_id.clone(), None));
         }
         let is_missing = |node: &&NodeId| {

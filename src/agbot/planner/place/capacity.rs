@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 use evenkeel_domain::orchestration::capacity::Amounts;
 use evenkeel_ids::{NodeId, TaskId};
+use roaring::RoaringBitmap;
 
 use crate::workload::{DesiredState, SlotTasks, Task};
 
@@ -62,14 +63,23 @@ impl NodeRoom {
 
     /// Returns why no further instance fits, after some that are added.
     pub fn objection(&self, added: u32, buffer: Buffer) -> Option<String> {
-        let over = |metric: &&Metric| {
-            metric.load > 0.0 && used_with(metric, added) + metric.load > metric.limit(buffer)
-        };
+        self.objection_to(|metric| metric.load, |metric| metric.load * f64::from(added), buffer)
+    }
+
+    /// Returns why an instance does not fit. `load`: what it uses of a capacity; `added`: what the decision has added of it.
+    fn objection_to(
+        &self,
+        load: impl Fn(&Metric) -> f64,
+        added: impl Fn(&Metric) -> f64,
+        buffer: Buffer,
+    ) -> Option<String> {
         let mut text = String::new();
-        for metric in self.metrics.iter().filter(over) {
-            let separator = if text.is_empty() { "" } else { ", " };
-            let (name, used) = (&metric.name, used_with(metric, added));
-            let _ = write!(text, "{separator}{name} {used}+{} > {}", metric.load, metric.limit(buffer));
+        for metric in &self.metrics {
+            let (load, used, limit) = (load(metric), metric.used + added(metric), metric.limit(buffer));
+            if load > 0.0 && used + load > limit {
+                let separator = if text.is_empty() { "" } else { ", " };
+                let _ = write!(text, "{separator}{} {used}+{load} > {limit}", metric.name);
+            }
         }
         (!text.is_empty()).then_some(text)
     }
@@ -87,7 +97,7 @@ impl NodeRoom {
     /// Returns whether one more instance that uses such amounts fits. `added`: what the decision has added of a capacity.
     pub fn fits(&self, loads: &Amounts, added: impl Fn(&Metric) -> f64, buffer: Buffer) -> bool {
         self.metrics.iter().all(|metric| {
-            let load = loads.get(&*metric.name).copied().unwrap_or_default();
+            let load = amount(loads, metric);
             load <= 0.0 || metric.used + added(metric) + load <= metric.limit(buffer)
         })
     }
@@ -95,8 +105,7 @@ impl NodeRoom {
     /// Returns how many instances of the current version use at least such amounts.
     pub fn instances_of(&self, amounts: &Amounts) -> u32 {
         let using = self.metrics.iter().filter(|metric| metric.load > 0.0);
-        let counts = using
-            .map(|metric| (amounts.get(&*metric.name).copied().unwrap_or_default() / metric.load).ceil());
+        let counts = using.map(|metric| (amount(amounts, metric) / metric.load).ceil());
         counts.fold(0.0, f64::max) as u32
     }
 
@@ -116,8 +125,35 @@ impl NodeRoom {
     }
 }
 
-fn used_with(metric: &Metric, added: u32) -> f64 {
-    metric.used + metric.load * f64::from(added)
+/// Nodes without room for an instance that uses other amounts than one of the current version.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FullNodes {
+    /// The nodes.
+    pub nodes: RoaringBitmap,
+    /// Amounts that the instance uses.
+    pub loads: Amounts,
+    /// Amounts that the decision has added to nodes.
+    pub added: BTreeMap<u32, Amounts>,
+}
+
+impl FullNodes {
+    /// Returns whether a node has no room for the instance.
+    pub fn is_full(&self, node: u32, room: &NodeRoom, buffer: Buffer) -> bool {
+        !room.fits(&self.loads, |metric| self.added_to(node, metric), buffer)
+    }
+
+    /// Returns why a node has no room for the instance.
+    pub fn objection(&self, node: u32, room: &NodeRoom, buffer: Buffer) -> Option<String> {
+        room.objection_to(|metric| amount(&self.loads, metric), |metric| self.added_to(node, metric), buffer)
+    }
+
+    fn added_to(&self, node: u32, metric: &Metric) -> f64 {
+        self.added.get(&node).map_or(0.0, |added| amount(added, metric))
+    }
+}
+
+fn amount(of: &Amounts, metric: &Metric) -> f64 {
+    of.get(&*metric.name).copied().unwrap_or_default()
 }
 
 /// Returns what the tasks of a slot use of a capacity of a node; `load`: what each of them uses.
@@ -165,6 +201,18 @@ mod tests {
         assert!(room.fits(&none, |_| 1000.0, Buffer::Kept), "it uses nothing that is limited");
         assert_eq!([0.0, 30.0, 31.0, 120.0].map(|amount| room.instances_of(&memory(amount))), [0, 1, 2, 4]);
         assert_eq!(room.instances_of(&none), 0);
+    }
+
+    #[test]
+    fn objection_to_an_instance_of_another_version_names_what_that_one_uses() {
+        let (room, amounts) =
+            (room(50.0, 30.0, 100.0), |amount| Amounts::from([("memoryMb".to_owned(), amount)]));
+        let full =
+            FullNodes { loads: amounts(60.0), added: [(7, amounts(5.0))].into(), ..FullNodes::default() };
+        assert!(full.is_full(7, &room, Buffer::Open));
+        assert_eq!(full.objection(7, &room, Buffer::Open).unwrap(), "memoryMb 55+60 > 100");
+        assert_eq!(full.objection(8, &room, Buffer::Kept).unwrap(), "memoryMb 50+60 > 75");
+        assert_eq!(room.objection(0, Buffer::Open), None, "one of the current version fits");
     }
 
     #[test]

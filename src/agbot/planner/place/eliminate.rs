@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use roaring::RoaringBitmap;
 
-use super::{Buffer, Constraint, NodeTable};
+use super::{Buffer, Constraint, FullNodes, NodeTable};
 
 /// The nodes that one constraint removed.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,7 +29,7 @@ pub struct Elimination {
     /// Use of the buffer in the capacities.
     pub buffer: Buffer,
     /// The nodes whose capacities leave no room; none when they are those of the table.
-    full: Option<RoaringBitmap>,
+    full: Option<FullNodes>,
 }
 
 impl Elimination {
@@ -44,7 +44,7 @@ impl Elimination {
     }
 
     /// See [`Elimination::with_buffer`]; `full`: the nodes whose capacities leave no room, if those are not the ones of the table.
-    pub fn with_full_nodes(table: &NodeTable, buffer: Buffer, full: Option<RoaringBitmap>) -> Self {
+    pub fn with_full_nodes(table: &NodeTable, buffer: Buffer, full: Option<FullNodes>) -> Self {
         let remaining = table.members().clone();
         let mut elimination =
             Self { candidate_count: remaining.len(), stages: Vec::new(), remaining, buffer, full };
@@ -71,8 +71,17 @@ impl Elimination {
         constraint: Constraint,
     ) -> Option<Cow<'t, RoaringBitmap>> {
         match &self.full {
-            Some(full) if constraint == Constraint::NodeCapacity => Some(Cow::Owned(full.clone())),
+            Some(full) if constraint == Constraint::NodeCapacity => Some(Cow::Owned(full.nodes.clone())),
             _ => table.removed_under(constraint, self.buffer).map(Cow::Borrowed),
+        }
+    }
+
+    /// Returns why the capacities of a node leave no room. `added`: instances that the decision has added to it.
+    pub(super) fn capacity_objection(&self, table: &NodeTable, node: u32, added: u32) -> Option<String> {
+        let room = table.node(node).room.as_ref()?;
+        match &self.full {
+            Some(full) => full.objection(node, room, self.buffer),
+            None => room.objection(added, self.buffer),
         }
     }
 

@@ -82,7 +82,7 @@ impl EliminationReport {
                 .collect();
             let more = stage.count.saturating_sub(named.len() as u64);
             let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-            text.push_str(&format!("; {}: {}{rest}", stage.constraint.name(), named.join(", ")));
+            text.push_str(&format!("; {}: {}{rest}", stage.constraint.label(), named.join(", ")));
         }
         text.chars().take(LONGEST_TEXT).collect()
     }
@@ -136,26 +136,26 @@ pub fn explain_node(table: &NodeTable, node: &NodeId) -> Result<Option<(Constrai
     let found = Constraint::OF_NODES
         .into_iter()
         .find(|one| table.removed_by(*one).is_some_and(|nodes| nodes.contains(number)));
+    let of_room = |constraint: &Constraint| {
+        let room = table.node(number).room.as_ref().filter(|_| *constraint == Constraint::NodeCapacity)?;
+        room.objection(0, Buffer::Kept)
+    };
     Ok(found
-        .map(|constraint| (constraint, reason(table, constraint, number, (0, Buffer::Kept))))
+        .map(|one| (one, of_room(&one).unwrap_or_else(|| reason(table, one, number))))
         .or_else(|| table.domain_objection(number, &Elimination::of(table).remaining)))
 }
 
 fn reason_of(table: &NodeTable, placed: &Placed, constraint: Constraint, node: u32) -> String {
-    let by_domain = Some(placed).filter(|_| Constraint::OF_DOMAINS.contains(&constraint));
     let added = placed.loads.get(&node).copied().unwrap_or(0);
-    by_domain
-        .and_then(|placed| placed.domain_objection(table, node))
-        .unwrap_or_else(|| reason(table, constraint, node, (added, placed.elimination.buffer)))
+    let objection = match constraint {
+        Constraint::NodeCapacity => placed.elimination.capacity_objection(table, node, added),
+        constraint if Constraint::OF_DOMAINS.contains(&constraint) => placed.domain_objection(table, node),
+        _ => None,
+    };
+    objection.unwrap_or_else(|| reason(table, constraint, node))
 }
 
-/// `added`: instances that the decision has added to the node, as to its capacities.
-fn reason(table: &NodeTable, constraint: Constraint, node: u32, (added, buffer): (u32, Buffer)) -> String {
-    if let (Constraint::NodeCapacity, Some(room)) = (constraint, &table.node(node).room)
-        && let Some(objection) = room.objection(added, buffer)
-    {
-        return objection;
-    }
+fn reason(table: &NodeTable, constraint: Constraint, node: u32) -> String {
     let found = table.node(node).removed_by(constraint, table.own(node), table.max_per_node(node));
     let otherwise = match constraint {
         Constraint::PreferredLocation => "not in the preferred domain",

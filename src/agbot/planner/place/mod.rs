@@ -16,7 +16,7 @@ mod table;
 mod unit_node;
 
 pub use affinity::{NodeAffinity, SoftViolations};
-pub use capacity::{Added, Buffer, Metric, NodeRoom, loading, loading_tasks};
+pub use capacity::{Added, Buffer, FullNodes, Metric, NodeRoom, loading, loading_tasks};
 pub use constraint::Constraint;
 pub use domains::{DomainRules, Packing};
 pub use eliminate::{Elimination, Stage};

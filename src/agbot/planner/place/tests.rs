@@ -230,6 +230,8 @@ fn constraints_remove_nodes_in_their_order() {
     assert_eq!(report.chosen, [NodeId::new("o", "n7")]);
     assert_eq!(report.cause, Some(UnplacedCause::Transient));
     assert_eq!(report.sequence[3].eliminated[0].reason, "{node.env}=PRD, expression false");
+    let text = report.with_nodes();
+    assert!(text.contains("; maxPerNode: n7 (") && !text.contains("ReplicaExclusion"), "{text}");
 }
 
 /// D3-S2.

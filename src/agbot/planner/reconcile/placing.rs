@@ -13,7 +13,8 @@ use crate::{
     change::{Cause, Change, Step},
     goal::{Leaders, StartMode},
     place::{
-        self, Added, Buffer, Constraint, Elimination, EliminationReport, Location, Placed, Ranking, Want,
+        self, Added, Buffer, Constraint, Elimination, EliminationReport, FullNodes, Location, Placed,
+        Ranking, Want,
     },
     report::Blocked,
     settings::UpdateOrder,
@@ -44,7 +45,7 @@ impl<'a> UnitPass<'a> {
     }
 
     /// See [`UnitPass::elimination`]; `full`: the nodes whose capacities leave no room, if those are not the ones of the table.
-    pub(super) fn elimination_with(&self, buffer: Buffer, full: Option<RoaringBitmap>) -> Elimination {
+    pub(super) fn elimination_with(&self, buffer: Buffer, full: Option<FullNodes>) -> Elimination {
         let mut elimination = Elimination::with_full_nodes(self.facts.table, buffer, full);
         elimination.remove(Constraint::StartFailed, &self.failed_nodes);
         elimination.remove(Constraint::Blocklist, &self.blocked_nodes);

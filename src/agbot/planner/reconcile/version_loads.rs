@@ -7,11 +7,10 @@ use std::collections::BTreeMap;
 
 use evenkeel_domain::orchestration::capacity::Amounts;
 use evenkeel_ids::TaskId;
-use roaring::RoaringBitmap;
 
 use super::UnitPass;
 use crate::{
-    place::{Buffer, Constraint, Placed, Want, loading_tasks},
+    place::{Buffer, Constraint, FullNodes, Placed, Want, loading_tasks},
     workload::{Slot, SpecVersion},
 };
 
@@ -84,15 +83,22 @@ impl<'a> UnitPass<'a> {
     }
 
     /// Returns the nodes without room for one more instance that uses such amounts.
-    fn full_nodes(&self, loads: &Amounts, buffer: Buffer) -> RoaringBitmap {
+    fn full_nodes(&self, loads: &Amounts, buffer: Buffer) -> FullNodes {
         let table = self.facts.table;
+        let mut full =
+            FullNodes { loads: loads.clone(), added: self.loads.other.clone(), ..FullNodes::default() };
+        for (number, count) in &self.loads.current {
+            let Some(room) = &table.node(*number).room else { continue };
+            let added = full.added.entry(*number).or_default();
+            for metric in &room.metrics {
+                *added.entry(metric.name.to_string()).or_default() += metric.load * f64::from(*count);
+            }
+        }
         let is_full = |number: &u32| {
-            let Some(room) = &table.node(*number).room else { return false };
-            let count = f64::from(self.loads.current.get(number).copied().unwrap_or(0));
-            let others = self.loads.other.get(number);
-            let other = |name: &str| others.and_then(|others| others.get(name)).copied().unwrap_or_default();
-            !room.fits(loads, |metric| metric.load * count + other(&metric.name), buffer)
+            let room = table.node(*number).room.as_ref();
+            room.is_some_and(|room| full.is_full(*number, room, buffer))
         };
-        table.members().iter().filter(is_full).collect()
+        let nodes = table.members().iter().filter(is_full).collect();
+        FullNodes { nodes, ..full }
     }
 }

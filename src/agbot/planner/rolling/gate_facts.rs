@@ -140,7 +140,10 @@ fn grace_until(pass: &Pass<'_>, group: &HaGroupFacts) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::running_group;
+    use crate::{
+        event::Event,
+        fixture::{at, running_group},
+    };
 
     #[test]
     fn start_up_grace_ends_when_every_member_with_an_agreement_has_reported() {
@@ -159,6 +162,13 @@ mod tests {
         others.iter().for_each(&mut report);
         report(last);
         assert!(!waits(&model), "everybody has reported since");
+        model.nodes.values_mut().filter_map(|record| record.status.as_mut()).for_each(|status| {
+            status.reported_at = None;
+        });
+        for (alive_at, is_waited_for) in [(150, true), (300, false)] {
+            model.apply(&Event::HubWasAlive { at: at(alive_at) }, now);
+            assert_eq!(waits(&model), is_waited_for, "those that were down before are not waited for");
+        }
         let empty = HaGroupFacts { members: std::collections::BTreeSet::new(), ..group.clone() };
         assert!(grace_until(&Pass::new(&model, now, 1), &empty).is_none(), "nothing to protect");
     }

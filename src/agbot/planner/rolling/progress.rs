@@ -8,7 +8,7 @@ use crate::{
     command::{Action, Lease},
     facts::Availability,
     matching::{self, Fit},
-    model::Observed,
+    model::{Liveness, Observed},
     pass::Pass,
     report::HoldReason,
     settings::UpdateOrder,
@@ -139,8 +139,8 @@ pub(super) fn abandon(pass: &mut Pass<'_>, lease: Lease, rollout: &Rollout) {
     }
 }
 
-/// Returns whether a hold ends by itself: the member runs the wanted version after all, or the service is no longer intended
-/// for it. A user's pause and a failed version end only by a user's action.
+/// Returns whether a hold ends by itself: the member runs the wanted version after all, is down, or the service is no longer
+/// intended for it. A user's pause and a failed version end only by a user's action.
 pub(super) fn has_caught_up(pass: &Pass<'_>, group_rollout: &GroupRollout<'_>, hold: &HoldReason) -> bool {
     let (HoldReason::StepStalled { node, .. } | HoldReason::StepFailed { node, .. }) = hold else {
         return false;
@@ -155,6 +155,7 @@ pub(super) fn has_caught_up(pass: &Pass<'_>, group_rollout: &GroupRollout<'_>, h
     match hold {
         HoldReason::StepStalled { .. } => {
             runs_wanted
+                || matches!(pass.model.liveness(node, pass.now), Liveness::Down { .. })
                 || !matching::is_intended(pass.model, node, &group_rollout.policy.id, pass.now)
                 || pass.model.availability(node) == Availability::Drain
         }

@@ -40,6 +40,9 @@ pub(super) fn work(
     if claim.purpose == Purpose::Drain {
         return drain::work(pass, group_rollout, claim);
     }
+    if matches!(model.liveness(&claim.node, pass.now), Liveness::Down { .. }) {
+        return set_aside(pass, group_rollout, claim);
+    }
     let pair = (&claim.node, &group_rollout.policy.id);
     pass.watch(pair, claim.deadline);
     if group_rollout.current.is_none() && !group_rollout.dirty.is_empty() {
@@ -224,18 +227,32 @@ fn check_deadline(
         return;
     }
     let backoff = pass.model.backoff.get(&(claim.node.clone(), group_rollout.policy.id.clone()));
-    let missing = missing.unwrap_or_else(|| match (pass.model.liveness(&claim.node, pass.now), backoff) {
-        (Liveness::Down { since }, _) => Blocked::NodeDown { since },
-        (_, Some(backoff)) => Blocked::BackingOff {
+    let missing = missing.unwrap_or_else(|| match backoff {
+        Some(backoff) => Blocked::BackingOff {
             until: backoff.not_before,
             failure_count: backoff.failure_count,
             reason: backoff.reason,
         },
-        _ => Blocked::ClaimReleased { why: ReleaseReason::DeadlinePassed },
+        None => Blocked::ClaimReleased { why: ReleaseReason::DeadlinePassed },
     });
     let (node, version) = (claim.node.clone(), claim.version.clone());
     let reason = HoldReason::StepStalled { node, version, missing: Box::new(missing) };
     give_up(pass, group_rollout, claim, reason, ReleaseReason::DeadlinePassed);
+}
+
+/// Ends the step of a member that is down: no other one waits for it, and it gets the version when it is back. It is neither done nor failed.
+///
+/// # Source
+/// Orchestration B11.3.
+fn set_aside(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, claim: &Claim) {
+    let Some(rollout) = group_rollout.current.filter(|_| !is_recorded(group_rollout, claim)) else {
+        return release(pass, group_rollout, claim, ReleaseReason::NodeSilent);
+    };
+    // What has not been stopped is still to be replaced.
+    let is_left = group_rollout.dirty.iter().any(|slot| slot.agreement.node == claim.node);
+    let total = rollout.total.saturating_sub(u32::from(!is_left));
+    let last_step_at = Some(pass.now);
+    record(pass, group_rollout.lease, Rollout { total, last_step_at, last_node: None, ..rollout.clone() });
 }
 
 /// Ends a step whose new version failed, and holds the rollout when too many failed.

@@ -165,10 +165,10 @@ pub(crate) fn ending_text(task: &Task) -> String {
 /// Starts an instance on a node that the user named.
 fn start_on(pass: &mut UnitPass<'_>, node: &NodeId, cause: Cause) {
     pass.pin(node, true);
-    // An instance that only claims a node gives way (A9.5).
-    for claim in all_tasks(pass).into_iter().filter(Task::is_claim) {
-        if pass.facts.workload.goal.is_exclusive() || claim.node.as_ref() == Some(node) {
-            pass.raise(&claim.slot, &claim.id, DesiredState::Shutdown);
+    // An instance that is only ready on a node gives way (A9.5).
+    for ready in all_tasks(pass).into_iter().filter(Task::is_contender) {
+        if pass.facts.workload.goal.is_exclusive() || ready.node.as_ref() == Some(node) {
+            pass.raise(&ready.slot, &ready.id, DesiredState::Shutdown);
         }
     }
     let is_there = |task: &Task| task.is_live() && task.node.as_ref() == Some(node);

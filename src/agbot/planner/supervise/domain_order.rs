@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
 
-use super::{rules, set_aside, update::is_on_paused_node};
+use super::{monitored, rules, set_aside, update::is_on_paused_node};
 use crate::{
     reconcile::UnitPass,
     report::Blocked,
@@ -115,10 +115,15 @@ fn first_error(pass: &UnitPass<'_>) -> Option<String> {
     Some(super::unhealthy::message(error))
 }
 
-/// Returns dirty slots in their order: those with a node, of these what does not run and loses nothing, then domain by domain.
+/// Returns dirty slots in their order: those with a node, of these what does not run and loses nothing, in a
+/// rollback also what has failed by its health policy, then domain by domain.
 pub(super) fn in_order(pass: &UnitPass<'_>, mut dirty: Vec<Slot>) -> Vec<Slot> {
     dirty.sort_by_cached_key(|slot| (domain_of(pass, slot), slot.clone()));
-    let mut dirty = rules::in_order(dirty, |slot| pass.tasks(slot).is_running());
+    let is_rollback = pass.update.is_rollback();
+    let has_failed = |slot: &Slot| {
+        is_rollback && pass.tasks(slot).wanted().any(|task| monitored::failure(pass, task).is_some())
+    };
+    let mut dirty = rules::in_order(dirty, |slot| pass.tasks(slot).is_running() && !has_failed(slot));
     dirty.sort_by_cached_key(|slot| set_aside::node_of(pass, slot).is_none());
     dirty
 }

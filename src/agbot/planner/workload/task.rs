@@ -154,8 +154,8 @@ impl Task {
         self.state.is_ended() || self.node.is_none()
     }
 
-    /// Returns whether the task only claims its node: it starts later, unless a better node contests that.
-    pub fn is_claim(&self) -> bool {
+    /// Returns whether the task is ready on its node and starts later, unless a better node contests that.
+    pub fn is_contender(&self) -> bool {
         let is_held = self.desired == DesiredState::Ready && self.node.is_some();
         is_held && !self.state.is_ended() && self.cause.is_contested()
     }

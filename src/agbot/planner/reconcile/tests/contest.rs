@@ -1,4 +1,4 @@
-//! Choice between two nodes that can start an instance, and the end of a claim: A9.5 to A9.7.
+//! Choice between two nodes that can start an instance, and the end of what is only ready: A9.5 to A9.7.
 
 use evenkeel_domain::orchestration::OnExhausted;
 
@@ -60,10 +60,10 @@ fn set(world: &mut World, name: &str, condition: Condition) {
     world.put_task(|task| Task { node: Some(node(name)), desired: DesiredState::Running, state, ..task });
 }
 
-/// Returns the node that claims the instance.
-pub(super) fn claimed(world: &World) -> Option<&str> {
-    let mut claims = world.tasks.values().filter(|task| task.is_wanted() && task.is_claim());
-    claims.next().and_then(|task| Some(task.node.as_ref()?.name()))
+/// Returns the node on which the instance is ready.
+pub(super) fn ready_on(world: &World) -> Option<&str> {
+    let mut ready = world.tasks.values().filter(|task| task.is_wanted() && task.is_contender());
+    ready.next().and_then(|task| Some(task.node.as_ref()?.name()))
 }
 
 /// The table of two nodes, with the cells that follow by symmetry:
@@ -90,7 +90,7 @@ fn transitions_of_two_nodes_follow_the_table() {
             world.run(2);
             let expected = expected.map(|name| if name == "a" { first } else { second });
             let case = format!("A {flag:?} leader {is_leader}, B {condition:?}: {:#?}", world.summary());
-            assert_eq!(claimed(&world), expected, "{case}");
+            assert_eq!(ready_on(&world), expected, "{case}");
             let placed = world.tasks.values().filter(|task| task.node.is_some()).count();
             let others = placed - usize::from(expected.is_some());
             assert_eq!(others, usize::from(matches!(condition, Changing | Warn)), "{case}");
@@ -103,31 +103,31 @@ fn transitions_of_two_nodes_follow_the_table() {
 fn leader_starts_after_the_ready_period() {
     let mut world = failover(2);
     world.run(15);
-    assert_eq!(claimed(&world), Some("n1"));
+    assert_eq!(ready_on(&world), Some("n1"));
     assert!(world.tasks.values().all(|task| task.desired == DesiredState::Ready), "{:#?}", world.summary());
-    let passed = world.run_until(3, |world| claimed(world).is_none());
+    let passed = world.run_until(3, |world| ready_on(world).is_none());
     assert!((1..=3).contains(&passed), "{passed} s");
 }
 
 /// A9-S38.
 #[test]
-fn better_node_contests_the_claim_of_another_one() {
+fn better_node_contests_what_is_ready_on_another_one() {
     let mut world = failover(2);
     set(&mut world, "n1", Frozen);
     world.run(8);
-    assert_eq!(claimed(&world), Some("n2"));
+    assert_eq!(ready_on(&world), Some("n2"));
     world.change_node("n1", |row| row.frozen = None);
     world.run(1);
-    assert_eq!(claimed(&world), Some("n1"), "{:#?}", world.summary());
+    assert_eq!(ready_on(&world), Some("n1"), "{:#?}", world.summary());
     let live = world.tasks.values().filter(|task| task.is_live()).count();
-    assert_eq!(live, 1, "the other claim is given up: {:#?}", world.summary());
+    assert_eq!(live, 1, "the other one is given up: {:#?}", world.summary());
     let passed = world.run_until(30, |world| world.running_nodes() == ["n1"]);
     assert!((15..=19).contains(&passed), "{passed} s");
 }
 
 /// A9-S39.
 #[test]
-fn claim_gives_way_to_a_users_start_on_another_node() {
+fn ready_instance_gives_way_to_a_users_start_on_another_node() {
     for is_exclusive in [true, false] {
         let mut world = failover(3);
         if !is_exclusive {
@@ -135,62 +135,62 @@ fn claim_gives_way_to_a_users_start_on_another_node() {
         }
         set(&mut world, "n1", Frozen);
         world.run(10);
-        assert_eq!(claimed(&world), Some("n2"));
+        assert_eq!(ready_on(&world), Some("n2"));
         world.begin(ActionGoal::StartedOn { node: node("n3") }, false);
         world.run(3);
         assert_eq!(world.finish(5), Progress::Done);
         world.run(60);
-        assert_eq!((world.running_nodes(), claimed(&world)), (vec!["n3"], None), "{:#?}", world.summary());
+        assert_eq!((world.running_nodes(), ready_on(&world)), (vec!["n3"], None), "{:#?}", world.summary());
         let started_on_n2 = |task: &&Task| task.node == Some(node("n2")) && task.running_at.is_some();
         assert_eq!(world.history.values().find(started_on_n2), None);
     }
 }
 
-/// A9-S38: a claim ends as well when its node can take the instance no longer.
+/// A9-S38: it is given up as well when its node can take the instance no longer.
 #[test]
-fn claim_of_a_node_that_is_no_candidate_any_more_is_given_up() {
+fn instance_that_is_ready_on_a_node_that_is_no_candidate_any_more_is_given_up() {
     for condition in [Affinity, Constraint, Frozen] {
         let mut world = failover(2);
         world.run(8);
-        assert_eq!(claimed(&world), Some("n1"));
+        assert_eq!(ready_on(&world), Some("n1"));
         set(&mut world, "n1", condition);
         world.run(1);
-        assert_eq!(claimed(&world), Some("n2"), "{condition:?}: {:#?}", world.summary());
+        assert_eq!(ready_on(&world), Some("n2"), "{condition:?}: {:#?}", world.summary());
     }
 }
 
-/// A9.5: with several claims the lowest of them gives way.
+/// A9.5: of several the lowest gives way.
 #[test]
-fn surplus_claim_of_the_lowest_rank_gives_way() {
+fn surplus_ready_instance_of_the_lowest_rank_gives_way() {
     let mut world = World::new(Goal::flex((1, 3, 2), StartMode::BestAvailable, 16), 4);
     world.edit(|workload| workload.placement.order = NodeOrder::Listed);
     set(&mut world, "n2", Frozen);
-    let claims = |world: &World| {
-        let claims = world.tasks.values().filter(|task| task.is_wanted() && task.is_claim());
+    let ready = |world: &World| {
+        let ready = world.tasks.values().filter(|task| task.is_wanted() && task.is_contender());
         let mut nodes: Vec<String> =
-            claims.map(|task| task.node.as_ref().unwrap().name().to_owned()).collect();
+            ready.map(|task| task.node.as_ref().unwrap().name().to_owned()).collect();
         nodes.sort();
         nodes.join(" ")
     };
     world.run(8);
-    assert_eq!(claims(&world), "n1 n3");
+    assert_eq!(ready(&world), "n1 n3");
     world.change_node("n2", |row| row.frozen = None);
     world.run(1);
-    assert_eq!(claims(&world), "n1 n2");
+    assert_eq!(ready(&world), "n1 n2");
     let passed = world.run_until(12, |world| world.running_nodes() == ["n1"]);
-    assert!(passed <= 10, "the claim that nobody contests goes on: {passed} s");
+    assert!(passed <= 10, "the one that nobody contests goes on: {passed} s");
     world.run(15);
     assert_eq!(world.running_nodes(), ["n1", "n2"]);
 }
 
-/// A9-S40, A9.7: the start that failed is not tried again; the next best node claims the instance.
+/// A9-S40, A9.7: the start that failed is not tried again; the instance is ready on the next best node.
 #[test]
 fn node_on_which_the_start_failed_is_left() {
     for behavior in [Behavior::Rejected, Behavior::Hangs] {
         let mut world = failover(2);
         world.node_behaviors.insert(node("n1"), behavior);
         let timeout = if behavior == Behavior::Hangs { 600 } else { 0 };
-        let passed = world.run_until(timeout + 40, |world| claimed(world) == Some("n2"));
+        let passed = world.run_until(timeout + 40, |world| ready_on(world) == Some("n2"));
         assert!(passed >= timeout, "{passed} s");
         let failed = world.nodes.iter().find(|row| row.id == node("n1")).unwrap();
         assert!(failed.marks.start_failed.is_some(), "{behavior:?}");

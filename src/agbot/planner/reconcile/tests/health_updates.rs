@@ -7,10 +7,11 @@ use super::{
     simulated::*,
 };
 use crate::{
+    change::Cause,
     goal::Goal,
-    settings::FailureAction,
+    settings::{FailureAction, Pace},
     supervise::{UpdateEvent, UpdateState},
-    workload::Workload,
+    workload::{Task, Workload},
 };
 
 /// Instances with a URL, of which the first version is healthy.
@@ -140,4 +141,28 @@ fn recovery_ends_when_its_check_is_broken() {
     });
     world.run(1000);
     assert_eq!((count(&world, "health.recover-action"), world.running().len()), (1, 3));
+}
+
+/// B11.4: what has failed by its health policy runs nothing that is worth keeping.
+#[test]
+fn rollback_begins_with_the_slot_that_failed_its_check() {
+    let mut world = healthy(4, |workload| {
+        workload.update.failure_action = FailureAction::Rollback;
+        workload.update.pace = Pace::Running;
+        workload.update.monitor_secs = 300;
+    });
+    let first = world.workload.versions.current.digest;
+    world.checks.insert(2, Some(true));
+    world.write(2);
+    world.run_until(100, |world| world.running_versions() == [2; 4]);
+    world.checks.remove(&2);
+    let failing = world.running().into_iter().max_by_key(|task| &task.slot).expect("one runs");
+    let (id, slot) = (failing.id.clone(), failing.slot.clone());
+    world.report_health(&id, |reported| reported.healthy = Some(false));
+    let back = |world: &World| {
+        let is_back = |task: &&Task| task.spec.digest == first && task.cause == Cause::Rollback;
+        world.tasks.values().find(is_back).map(|task| task.slot.clone())
+    };
+    world.run_until(200, |world| back(world).is_some());
+    assert_eq!(back(&world), Some(slot));
 }

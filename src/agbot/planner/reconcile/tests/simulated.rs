@@ -427,8 +427,8 @@ impl World {
         let missing = missing.map(|member| (member.clone(), "does not run it".to_owned())).collect();
         let claims = self.claims.clone();
         let service = ServiceKey::new("o", "s");
-        let down = std::collections::BTreeSet::new();
-        let group = GroupState { facts, service, running, missing, down, claims };
+        let (failing, down) = (BTreeSet::new(), BTreeSet::new());
+        let group = GroupState { facts, service, running, failing, missing, down, claims };
         BTreeMap::from([(group.facts.id.clone(), group)])
     }
 
