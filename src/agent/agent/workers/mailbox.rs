@@ -220,8 +220,8 @@ impl Mailbox {
                     return Prepared::NotYet;
                 }
                 Err(error) => {
-                    let agreement = message.agreement_id.as_str();
-                    tracing::warn!(agbot = from, agreement, %error, "the facts of a proposal cannot be read");
+                    let id = message.agreement_id.as_str();
+                    tracing::warn!(agbot = from, agreement.id = id, %error, "the facts of a proposal cannot be read");
                     let unreadable = Some(error.to_string());
                     Event::Proposal {
                         from,
