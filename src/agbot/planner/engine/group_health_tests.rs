@@ -450,7 +450,7 @@ fn check_of_the_hub_is_made_by_the_agbot_that_decides_about_the_group() {
     let row = known.ordered(&action, None, &policy).expect("no other action");
     fleet.handle(&Event::RegistrationRecorded { target: group(), registration: Some(Box::new(row)) });
     assert_eq!(fleet.model.ordered_group_checks().count(), 0);
-    fleet.handle(&Event::PartitionsChanged { leases: [(owned, 2)].into() });
+    fleet.take_over();
     assert_eq!(fleet.model.ordered_group_checks().collect::<Vec<_>>(), [("7", &id)]);
     fleet.run_until(120, |fleet| fleet.has_event("orchestration.ended"));
     assert_eq!(fleet.model.ordered_group_checks().count(), 0);
