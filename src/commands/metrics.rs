@@ -143,6 +143,9 @@ fn observe_engine(metrics: &Metrics, snapshots: &Arc<Snapshots>) {
         let snapshots = snapshots.clone();
         metrics.gauges(name, help, labels, move || printable_labels(read(snapshots.newest())));
     };
+    gauges("agbot_unread_org", "Organizations that cannot be read", &["org"], |one| {
+        one.unread_orgs.into_iter().map(|org| (vec![org], 1.0)).collect()
+    });
     gauges("orch_task_state", "Tasks", &["policy", "state"], |one| {
         let states = one.task_states.into_iter();
         states

@@ -26,6 +26,7 @@ use crate::backlog::{Backlog, Counted};
 use crate::observe::inert::InertPolicies;
 use crate::observe::log::RecordLog;
 use crate::observe::lookup::Lookup;
+use crate::observe::unread::UnreadOrgs;
 use crate::outbox::Outbox;
 use crate::{AgbotError, AgbotSettings, ClaimBatches, ServingAgbot};
 
@@ -67,6 +68,8 @@ pub struct Context {
     pub broken_checks: AtomicU64,
     /// Policies that select nothing.
     pub inert: InertPolicies,
+    /// Organizations whose newest state is not known.
+    pub unread: UnreadOrgs,
     /// Notified when the mailbox may hold messages.
     pub mail: Notify,
     /// Notified when messages that were left in the mailbox are to be handled again.
@@ -117,6 +120,7 @@ impl Context {
             decision_times: Histogram::default(),
             broken_checks: AtomicU64::new(0),
             inert: InertPolicies::default(),
+            unread: UnreadOrgs::default(),
             mail: Notify::new(),
             retry_messages: Notify::new(),
             lookup: Lookup::default(),

@@ -39,6 +39,8 @@ pub struct Snapshot {
     pub nodes: Counts,
     /// Policies that select nothing, by kind.
     pub inert_policies: Counts,
+    /// Organizations whose newest state is not known, because they could not be read.
+    pub unread_orgs: Vec<String>,
     /// Tasks, by policy and state; only those that there are.
     pub task_states: BTreeMap<(PolicyId, &'static str), usize>,
     /// The state of the update of each policy with tasks or rollouts.
@@ -83,6 +85,7 @@ impl Snapshot {
                 .into_iter()
                 .map(|kind| (kind.word(), context.inert.count(kind)))
                 .collect(),
+            unread_orgs: context.unread.names(),
             task_states: task_states(&model),
             update_states: update_states(&model),
             unplaced: unplaced(&model),

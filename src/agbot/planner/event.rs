@@ -223,6 +223,11 @@ pub enum Event {
         /// Their names.
         orgs: BTreeSet<OrgId>,
     },
+    /// The organizations that could not be read since the start: nothing is decided about what belongs to them.
+    OrgsUnread {
+        /// Their names.
+        orgs: BTreeSet<OrgId>,
+    },
     /// The settings of an organization were read.
     OrgSettingsChanged {
         /// The organization.

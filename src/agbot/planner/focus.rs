@@ -59,6 +59,7 @@ pub(crate) fn of(model: &Model, event: &Event, now: Timestamp) -> Focus {
     focus.add_due_workloads(model, now);
     focus.add_slots_of_pairs(model);
     focus.add_units_of_peers(model);
+    focus.leave_unread(model);
     focus
 }
 
@@ -141,6 +142,8 @@ impl Focus {
             }
             // An administrator's configuration, which changes rarely and may concern every pair.
             Event::OtherAgbotsChanged { .. } | Event::OrgSettingsChanged { .. } => self.add_everything(model),
+            // Records of an organization that is read at last were left out until now.
+            Event::OrgsUnread { .. } => self.add_everything(model),
             Event::WorkloadRecorded { workload } => self.add_workload(model, &workload.policy),
             Event::WorkloadRemoved { policy } => {
                 self.add_workload(model, policy);

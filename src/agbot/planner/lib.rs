@@ -44,6 +44,7 @@ pub mod statistics;
 pub mod status;
 pub mod supervise;
 pub mod terms;
+mod unread;
 pub mod usage;
 pub mod workload;
 

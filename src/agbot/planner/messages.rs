@@ -25,6 +25,10 @@ pub(crate) fn handle(pass: &mut Pass<'_>, message: &AgreementMessage) {
         pass.message = Some(MessageFate::Leave);
         return;
     };
+    if model.is_unread_pair(&agreement.node, &agreement.policy) {
+        pass.message = Some(MessageFate::Leave);
+        return;
+    }
     if agreement.node != message.from {
         let is_cancel = matches!(message.body, MessageBody::Cancel { .. });
         pass.message = Some(if is_cancel { MessageFate::Leave } else { MessageFate::Delete });

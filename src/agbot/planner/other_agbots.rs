@@ -36,6 +36,20 @@ impl OtherAgbots {
         add(&mut self.patterns, agbot, [org, name, node_org]);
     }
 
+    /// Adds the entries of some agbots.
+    pub fn extend(&mut self, others: &Self, is_wanted: impl Fn(&AgbotId) -> bool) {
+        for (own, entries) in [(&mut self.policies, &others.policies), (&mut self.patterns, &others.patterns)]
+        {
+            for (org, names) in entries {
+                for (name, nodes) in names {
+                    for (node_org, agbot) in nodes.iter().filter(|(_, agbot)| is_wanted(agbot)) {
+                        add(own, agbot, [org, name, node_org]);
+                    }
+                }
+            }
+        }
+    }
+
     /// Returns whether no other agbot serves anything.
     pub fn is_empty(&self) -> bool {
         self.policies.is_empty() && self.patterns.is_empty()

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use evenkeel_domain::causes::chain;
 use futures_util::StreamExt;
 use http::{Method, Request, Response};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tower::ServiceExt;
 
 use crate::ClientError;
@@ -256,9 +256,7 @@ async fn send_http(
     while let Some(piece) = pieces.next().await {
         let piece = piece.map_err(broken)?;
         if body.len() + piece.len() > MAX_RESPONSE_BYTES {
-            return Err(ClientError::Decode(
-                "the response is larger than any response of the API".to_owned(),
-            ));
+            return Err(too_large());
         }
         body.extend_from_slice(&piece);
     }
@@ -274,8 +272,9 @@ async fn send_in_process(
 ) -> Result<Response<Bytes>, ClientError> {
     let Ok(response) = router.oneshot(request.map(axum::body::Body::from)).await;
     let (parts, body) = response.into_parts();
-    let body =
-        Limited::new(body, MAX_RESPONSE_BYTES).collect().await.map_err(|error| lost(error.to_string()))?;
+    let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await.map_err(|error| {
+        if error.is::<LengthLimitError>() { too_large() } else { lost(error.to_string()) }
+    })?;
     Ok(Response::from_parts(parts, body.to_bytes()))
 }
 
@@ -285,4 +284,8 @@ fn broken(error: reqwest::Error) -> ClientError {
 
 fn lost(reason: String) -> ClientError {
     ClientError::Transport { retryable: true, reason }
+}
+
+fn too_large() -> ClientError {
+    ClientError::Decode("the response is larger than any response of the API".to_owned())
 }

@@ -1,17 +1,19 @@
 //! Agbots in this process on one exchange and one database, so that tests can look into their models.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::middleware::{self, Next};
+use axum::response::IntoResponse;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use evenkeel_agbot::{Agbot, AgbotSettings, NewOrgs};
 use evenkeel_client::{Client, Credentials, Transport};
 use evenkeel_ids::{NodeId, PolicyId};
+use http::StatusCode;
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tower::ServiceExt;
@@ -31,6 +33,8 @@ pub struct Agbots {
     /// The agbots.
     pub all: Vec<Agbot>,
     calls: Arc<AtomicUsize>,
+    /// Organization whose lists the exchange does not show to agbots.
+    unreadable: Arc<Mutex<Option<String>>>,
     shutdown: CancellationToken,
     _guard: DropGuard,
     scratch: Scratch,
@@ -53,6 +57,7 @@ impl Agbots {
             database,
             all: Vec::new(),
             calls,
+            unreadable: Arc::default(),
             shutdown: shutdown.clone(),
             _guard: shutdown.clone().drop_guard(),
             scratch,
@@ -77,7 +82,8 @@ impl Agbots {
         edit: impl FnOnce(AgbotSettings) -> AgbotSettings,
         shutdown: CancellationToken,
     ) -> Agbot {
-        let transport = Transport::router(counted(self.api.router(), self.calls.clone()));
+        let router = failing(self.api.router(), self.unreadable.clone());
+        let transport = Transport::router(counted(router, self.calls.clone()));
         let client = must(Client::new(transport, "/v1", Credentials::new("IBM", "bot", TOKEN)), "a client");
         let settings = AgbotSettings::new("IBM", "bot", self.scratch.join("key.pem"));
         must(Agbot::start(edit(settings), client, self.database.connect().await, shutdown), "an agbot")
@@ -92,6 +98,11 @@ impl Agbots {
             (held.iter().sum::<usize>() == wanted && held.iter().all(|count| *count > 0)).then_some(())
         })
         .await;
+    }
+
+    /// Lets the exchange fail when an agbot reads the nodes or policies of this organization; of none with `None`.
+    pub fn make_unreadable(&self, org: Option<&str>) {
+        *self.unreadable.lock().unwrap_or_else(PoisonError::into_inner) = org.map(str::to_owned);
     }
 
     /// Number of requests of all agbots to which the exchange has responded.
@@ -166,6 +177,19 @@ impl Agbots {
         let path = format!("/orgs/o/hagroups/{name}");
         self.api.expect(201, "o/u:pu", "POST", &path, json!({"members": members})).await
     }
+}
+
+fn failing(router: Router, unreadable: Arc<Mutex<Option<String>>>) -> Router {
+    router.layer(middleware::from_fn(move |request: Request, next: Next| {
+        let org = unreadable.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let path = request.uri().path().to_owned();
+        let fails = org.is_some_and(|org| {
+            ["nodes", "business/policies"].iter().any(|list| path.ends_with(&format!("/orgs/{org}/{list}")))
+        });
+        async move {
+            if fails { StatusCode::INTERNAL_SERVER_ERROR.into_response() } else { next.run(request).await }
+        }
+    }))
 }
 
 fn counted(router: Router, calls: Arc<AtomicUsize>) -> Router {

@@ -35,6 +35,7 @@ mod refusals;
 mod rolling;
 mod served_policies;
 mod statistics;
+mod unread_org;
 mod upgrade;
 mod upgrade_return;
 mod version_list;

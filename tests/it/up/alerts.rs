@@ -24,8 +24,8 @@ const OF_DATABASE: [&str; 6] = [
     "EvenkeelWorkerStuck",
     "EvenkeelHubDown",
 ];
-/// Fired by what is waiting for a long time.
-const OF_QUEUES: [&str; 2] = ["EvenkeelOutboxStuck", "EvenkeelMailboxStuck"];
+/// Fired by what waits for a long time, and by what cannot be read.
+const OF_QUEUES: [&str; 3] = ["EvenkeelOutboxStuck", "EvenkeelMailboxStuck", "EvenkeelOrganizationUnread"];
 /// Fired by the process and its callers.
 const OF_PROCESS: [&str; 6] = [
     "EvenkeelCertificateExpires",
@@ -201,6 +201,13 @@ async fn work_that_waits_for_minutes_fires_the_rules_about_queues() {
     tokio::join!(lock, commit);
     fires(&hub, &first, OF_QUEUES[1]).await;
     execute(&mut holder, "ROLLBACK").await;
+
+    // A group in a form that no version has written. What the agbot serves has changed, so it reads everything.
+    created(&hub, "POST", "/orgs/o/hagroups/g", json!({"members": []})).await;
+    execute(&mut connection, r#"UPDATE ha_group SET orchestration = '{"maxUnavailable": "many"}'"#).await;
+    let entry = json!({"businessPolOrgid": "o", "businessPol": "p", "nodeOrgid": "o"});
+    created(&hub, "POST", "/orgs/IBM/agbots/evenkeel/businesspols", entry).await;
+    fires(&hub, &first, OF_QUEUES[2]).await;
     assert_eq!(hub.stop().await, 0);
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod blocked_groups;
 pub mod condition;
 pub mod facts;
+mod full;
 pub mod inert;
 pub mod log;
 pub(crate) mod lookup;
@@ -12,10 +13,12 @@ pub mod read;
 pub mod records;
 mod reported;
 pub mod served_entries;
+mod services;
 mod state;
 pub mod statistics;
 pub mod status;
 mod tasks;
+pub mod unread;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -64,12 +67,12 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
     if !context.is_loaded() {
         context.send_events(status::last_alive(context).await?.into_iter().collect()).await;
     }
-    let mut events = read::everything(context, &served_entries).await?;
+    let mut events = full::everything(context, &served_entries).await?;
     // Before the first decision: a policy that is left to another agbot must not be proposed.
     events.extend(other_agbots::changed(context, &served_entries).await?);
     context.send_events(events).await;
     context.records.compare(context).await?;
-    tasks::compare(context).await?;
+    tasks::compare(context, |_| true).await?;
     // From now on the start of the time without heartbeats is known. The reader of heartbeats continues with
     // the missing ones.
     if let Err(error) = status::heartbeats(context).await {
@@ -83,6 +86,7 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
     context.mail.notify_one();
     let read_at = Instant::now();
     while read_at.elapsed() < context.settings.reconcile_period {
+        read_unread(context, &served_entries).await?;
         let request = ChangesRequest {
             change_id: next_change,
             max_records: PAGE,
@@ -106,6 +110,21 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
             tokio::time::sleep(UNPARKED).await;
         }
     }
+    Ok(())
+}
+
+/// Reads again what could not be read before, when it is due.
+async fn read_unread(context: &Context, served_entries: &ServedEntries) -> Result<(), AgbotError> {
+    let before: BTreeSet<String> = context.unread.names().into_iter().collect();
+    let events = full::unread(context, served_entries).await?;
+    if events.is_empty() {
+        return Ok(());
+    }
+    context.send_events(events).await;
+    let is_read = |org: &str| before.contains(org) && !context.unread.contains(org);
+    tasks::compare(context, |node| is_read(node.org())).await?;
+    note_other_agbots(context, served_entries).await?;
+    context.mail.notify_one();
     Ok(())
 }
 
@@ -158,7 +177,13 @@ async fn apply(
             "agbot" if change.operation == "deleted" => note_other_agbots(context, served_entries).await?,
             "org" if served_entries.is_affected_by_org(&change.org_id, &change.operation) => is_stale = true,
             _ => {
-                let events = events_of(context, served_entries, change).await?;
+                let events = match events_of(context, served_entries, change).await {
+                    Ok(events) => events,
+                    Err(error) => {
+                        full::note_failed(context, &change.org_id, error).await?;
+                        continue;
+                    }
+                };
                 if change.resource == "ha_group" {
                     // A node that joins a group moves to the group's partition: records that other agbots wrote about it must be known first.
                     context.records.catch_up(context).await?;
@@ -168,7 +193,7 @@ async fn apply(
                 if let Some(node) = capable {
                     // Reports of the node count only when the model knows it as capable.
                     context.events_applied().await;
-                    tasks::compare_node(context, &node).await?;
+                    tasks::compare_one(context, &node).await?;
                 }
             }
         }

@@ -10,6 +10,7 @@ use evenkeel_client::ClientError;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::other_agbots::{OtherAgbots, ServedElsewhere};
 
+use super::full;
 use super::served_entries::{Entries, ServedEntries};
 use crate::context::Context;
 use crate::settings::OtherAgbotsRule;
@@ -36,27 +37,44 @@ pub async fn changed(
 
 async fn read(context: &Context, served_entries: &ServedEntries) -> Result<OtherAgbots, ClientError> {
     let mut others = OtherAgbots::default();
-    let own = context.name();
     for org in served_entries.orgs() {
-        let agbots = match context.client.list_agbots(&org).await {
-            // An agbot outside the shared organization may read the agbots of its own organization only.
-            Err(ClientError::Status { status: 403, .. }) => BTreeMap::new(),
-            found => found?,
-        };
-        for agbot in agbots.into_keys().filter(|agbot| agbot.as_str() != own) {
-            let (agbot_org, id) = (agbot.org(), agbot.name());
-            let policies = context.client.list_served_policies(agbot_org, id, true).await?;
-            let entries = policies.into_values();
-            let entries = entries.map(|one| (one.business_pol_orgid, one.business_pol, one.node_orgid));
-            for (org, name, node_org) in shared(&served_entries.policies, entries) {
-                others.add_policy(&agbot, &org, &name, &node_org);
+        match read_org(context, served_entries, &org).await {
+            Ok(of_org) => others.extend(&of_org, |_| true),
+            Err(error) => {
+                full::note_failed(context, &org, error).await?;
+                others.extend(context.model().other_agbots(), |agbot| agbot.org() == org);
             }
-            let patterns = context.client.list_served_patterns(agbot_org, id, true).await?;
-            let entries = patterns.into_values();
-            let entries = entries.map(|one| (one.pattern_orgid, one.pattern, one.node_orgid));
-            for (org, name, node_org) in shared(&served_entries.patterns, entries) {
-                others.add_pattern(&agbot, &org, &name, &node_org);
-            }
+        }
+    }
+    Ok(others)
+}
+
+/// Reads what the other agbots of one organization serve.
+async fn read_org(
+    context: &Context,
+    served_entries: &ServedEntries,
+    org: &str,
+) -> Result<OtherAgbots, ClientError> {
+    let mut others = OtherAgbots::default();
+    let own = context.name();
+    let agbots = match context.client.list_agbots(org).await {
+        // An agbot outside the shared organization may read the agbots of its own organization only.
+        Err(ClientError::Status { status: 403, .. }) => BTreeMap::new(),
+        found => found?,
+    };
+    for agbot in agbots.into_keys().filter(|agbot| agbot.as_str() != own) {
+        let (agbot_org, id) = (agbot.org(), agbot.name());
+        let policies = context.client.list_served_policies(agbot_org, id, true).await?;
+        let entries = policies.into_values();
+        let entries = entries.map(|one| (one.business_pol_orgid, one.business_pol, one.node_orgid));
+        for (org, name, node_org) in shared(&served_entries.policies, entries) {
+            others.add_policy(&agbot, &org, &name, &node_org);
+        }
+        let patterns = context.client.list_served_patterns(agbot_org, id, true).await?;
+        let entries = patterns.into_values();
+        let entries = entries.map(|one| (one.pattern_orgid, one.pattern, one.node_orgid));
+        for (org, name, node_org) in shared(&served_entries.patterns, entries) {
+            others.add_pattern(&agbot, &org, &name, &node_org);
         }
     }
     Ok(others)

@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_client::ClientError;
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_domain::review;
-use evenkeel_ids::{GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
+use evenkeel_ids::{GroupId, NmpId, NodeId, PatternId, PolicyId, ServiceId, ServiceKey};
 use evenkeel_planner::event::Event;
-use evenkeel_planner::facts::{DeploymentPolicyFacts, NmpStatusFacts, PolicyOrchestration};
-use evenkeel_planner::matching::needed_services;
+use evenkeel_planner::facts::{DeploymentPolicyFacts, NmpStatusFacts};
 use evenkeel_planner::model::Departure;
 use evenkeel_wire::RawJson;
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
@@ -16,60 +15,12 @@ use evenkeel_wire::exchange::management_policy::ManagementPolicyResponse;
 use evenkeel_wire::exchange::node::DepartingNode;
 use evenkeel_wire::exchange::pattern::PatternResponse;
 use evenkeel_wire::exchange::service::ServiceResponse;
-use futures_util::{StreamExt, TryStreamExt, stream};
 
-use super::facts;
 use super::inert::PolicyKind;
 use super::served_entries::{self, ServedEntries};
-use super::statistics;
+use super::services::Services;
+use super::{facts, full, statistics};
 use crate::context::Context;
-
-/// Concurrent requests during a full read.
-const PARALLEL: usize = 16;
-
-/// Reads everything that is served; deleted objects become events as well.
-///
-/// # Errors
-/// When the exchange does not respond; then no event is returned.
-pub async fn everything(
-    context: &Context,
-    served_entries: &ServedEntries,
-) -> Result<Vec<Event>, ClientError> {
-    let mut found = Found::default();
-    let mut events = Vec::new();
-    // An agbot may not read every organization whose patterns it serves; their settings do not matter.
-    let mut settled: BTreeSet<String> = served_entries.node_orgs().iter().map(OrgId::to_string).collect();
-    settled.extend(served_entries.policy_orgs().cloned());
-    for org in settled {
-        events.extend(org_settings(context, &org).await?);
-    }
-    for org in served_entries.node_orgs() {
-        groups(context, org.as_str(), &mut found, &mut events).await?;
-        nodes(context, org.as_str(), &mut found, &mut events).await?;
-        management_policies(context, org.as_str()).await?;
-    }
-    let mut keys = BTreeSet::new();
-    for org in served_entries.policy_orgs() {
-        policies(context, served_entries, org, &mut found, &mut events, &mut keys).await?;
-    }
-    for org in served_entries.pattern_orgs() {
-        patterns(context, served_entries, org, &mut found, &mut events, &mut keys).await?;
-    }
-    services(context, keys, &mut found, &mut events).await?;
-    let policies = events.iter().filter_map(|event| match event {
-        Event::DeploymentPolicyChanged { policy } => Some(policy.as_ref()),
-        _ => None,
-    });
-    let statistics = statistics_for(policies, context).await?;
-    events.extend(statistics);
-    let mut all = vec![Event::OrgsRead { orgs: served_entries.node_orgs() }];
-    for org in served_entries.node_orgs() {
-        all.extend(departures(context, org.as_str()).await?);
-    }
-    all.extend(gone(context, &found));
-    all.append(&mut events);
-    Ok(all)
-}
 
 /// Reads the settings of an organization for its workloads.
 ///
@@ -90,61 +41,7 @@ pub async fn org_settings(context: &Context, org: &str) -> Result<Vec<Event>, Cl
     Ok(vec![Event::OrgSettingsChanged { org, settings: Box::new(settings) }])
 }
 
-#[derive(Default)]
-struct Found {
-    nodes: BTreeSet<NodeId>,
-    groups: BTreeSet<GroupId>,
-    policies: BTreeSet<PolicyId>,
-    services: BTreeSet<ServiceId>,
-}
-
-/// Returns the removal events of objects that the model has and the exchange has not.
-fn gone(context: &Context, found: &Found) -> Vec<Event> {
-    let known = context.model().known();
-    let mut events = Vec::new();
-    events.extend(
-        known
-            .nodes
-            .into_iter()
-            .filter(|id| !found.nodes.contains(id))
-            .map(|node| Event::NodeRemoved { node }),
-    );
-    events.extend(
-        known
-            .groups
-            .into_iter()
-            .filter(|id| !found.groups.contains(id))
-            .map(|group| Event::HaGroupRemoved { group }),
-    );
-    events.extend(
-        known
-            .policies
-            .into_iter()
-            .filter(|id| !found.policies.contains(id))
-            .map(|policy| Event::DeploymentPolicyRemoved { policy }),
-    );
-    events.extend(
-        known
-            .services
-            .into_iter()
-            .filter(|id| !found.services.contains(id))
-            .map(|service| Event::ServiceRemoved { service }),
-    );
-    events
-}
-
-/// Checks for inert management policies; nodes execute the valid ones themselves.
-async fn management_policies(context: &Context, org: &str) -> Result<(), ClientError> {
-    let policies = context.client.list_management_policies(org).await?;
-    for (id, policy) in &policies {
-        note_management_policy(context, id, policy);
-    }
-    let ids = policies.into_keys().map(|id| id.to_string()).collect();
-    context.inert.retain(PolicyKind::Management, org, &ids);
-    Ok(())
-}
-
-fn note_management_policy(context: &Context, id: &NmpId, policy: &ManagementPolicyResponse) {
+pub(super) fn note_management_policy(context: &Context, id: &NmpId, policy: &ManagementPolicyResponse) {
     match policy.constraints() {
         Ok(constraints) => context.inert.set(PolicyKind::Management, id.as_str(), &constraints.into()),
         Err(error) => {
@@ -165,135 +62,29 @@ pub async fn management_policy(context: &Context, id: &NmpId) -> Result<Vec<Even
     Ok(Vec::new())
 }
 
-async fn groups(
-    context: &Context,
-    org: &str,
-    found: &mut Found,
-    events: &mut Vec<Event>,
-) -> Result<(), ClientError> {
-    for group in context.client.list_ha_groups(org).await? {
-        let facts = facts::ha_group(org, group);
-        found.groups.insert(facts.id.clone());
-        events.push(Event::HaGroupChanged { group: Box::new(facts) });
-    }
-    Ok(())
-}
-
-async fn nodes(
-    context: &Context,
-    org: &str,
-    found: &mut Found,
-    events: &mut Vec<Event>,
-) -> Result<(), ClientError> {
-    let nodes = context.client.list_nodes(org).await?;
-    let ids: Vec<NodeId> = nodes.keys().cloned().collect();
-    for (id, node) in nodes {
-        events.push(Event::NodeChanged { node: Box::new(facts::node(&id, node)) });
-        found.nodes.insert(id);
-    }
-    let details: Vec<Vec<Event>> = stream::iter(ids)
-        .map(|id| async move {
-            let mut events = node_policy(context, &id).await?;
-            events.extend(status(context, &id).await?);
-            Ok::<_, ClientError>(events)
-        })
-        .buffered(PARALLEL)
-        .try_collect()
-        .await?;
-    events.extend(details.into_iter().flatten());
-    Ok(())
-}
-
-async fn policies(
-    context: &Context,
-    served_entries: &ServedEntries,
-    org: &str,
-    found: &mut Found,
-    events: &mut Vec<Event>,
-    keys: &mut BTreeSet<ServiceKey>,
-) -> Result<(), ClientError> {
-    let mut listed = BTreeSet::new();
-    for (id, policy) in context.client.list_deployment_policies(org).await? {
-        review_policy(context, &id, &policy);
-        match policy_facts(served_entries, &id, &policy) {
-            None => continue,
-            Some(Ok(facts)) => note_policy(facts, found, events, keys),
-            Some(Err(error)) => {
-                note_unreadable(context, PolicyKind::Deployment, id.as_str(), error);
-                found.policies.insert(id.clone());
-            }
-        }
-        listed.insert(id.to_string());
-    }
-    context.inert.retain(PolicyKind::Deployment, org, &listed);
-    Ok(())
-}
-
 /// Names what can never work in a deployment policy.
-fn review_policy(context: &Context, id: &PolicyId, policy: &DeploymentPolicyResponse) {
+pub(super) fn review_policy(context: &Context, id: &PolicyId, policy: &DeploymentPolicyResponse) {
     let document = serde_json::to_value(policy).unwrap_or_default();
     let findings = review::deployment_policy(id, &document);
     context.inert.set_findings(PolicyKind::Deployment, id.as_str(), &findings);
 }
 
 /// Names what can never work in a pattern.
-fn review_pattern(context: &Context, id: &PatternId, pattern: &PatternResponse) {
+pub(super) fn review_pattern(context: &Context, id: &PatternId, pattern: &PatternResponse) {
     let document = serde_json::to_value(pattern).unwrap_or_default();
     context.inert.set_findings(PolicyKind::Pattern, id.as_str(), &review::pattern(&document));
 }
 
 /// Names a document that cannot be read. Its last known contents stay in force, so that nothing is stopped.
-fn note_unreadable(context: &Context, kind: PolicyKind, id: &str, error: String) {
+pub(super) fn note_unreadable(context: &Context, kind: PolicyKind, id: &str, error: String) {
     context.inert.set_errors(kind, id, vec![error]);
 }
 
-async fn patterns(
-    context: &Context,
-    served_entries: &ServedEntries,
-    org: &str,
-    found: &mut Found,
-    events: &mut Vec<Event>,
-    keys: &mut BTreeSet<ServiceKey>,
-) -> Result<(), ClientError> {
-    let mut listed = BTreeSet::new();
-    for (id, document) in context.client.list_patterns(org).await? {
-        review_pattern(context, &id, &document);
-        match pattern_facts(served_entries, org, id.name(), &document) {
-            Ok(services) => {
-                if services.is_empty() {
-                    continue;
-                }
-                for facts in services {
-                    note_policy(facts, found, events, keys);
-                }
-            }
-            Err(error) => {
-                note_unreadable(context, PolicyKind::Pattern, id.as_str(), error);
-                found.policies.extend(context.model().policies_of_pattern(&id));
-            }
-        }
-        listed.insert(id.to_string());
-    }
-    context.inert.retain(PolicyKind::Pattern, org, &listed);
-    Ok(())
-}
-
-fn note_policy(
-    facts: DeploymentPolicyFacts,
-    found: &mut Found,
-    events: &mut Vec<Event>,
-    keys: &mut BTreeSet<ServiceKey>,
-) {
-    keys.insert(facts.service.clone());
-    found.policies.insert(facts.id.clone());
-    events.push(policy_changed(facts));
-}
-
-fn policy_changed(facts: DeploymentPolicyFacts) -> Event {
+pub(super) fn policy_changed(facts: DeploymentPolicyFacts) -> Event {
     Event::DeploymentPolicyChanged { policy: Box::new(facts) }
 }
 
-fn pattern_facts(
+pub(super) fn pattern_facts(
     served_entries: &ServedEntries,
     org: &str,
     name: &str,
@@ -338,7 +129,7 @@ pub async fn pattern(
         .map(|policy| Event::DeploymentPolicyRemoved { policy: policy.clone() })
         .collect();
     let keys = facts.iter().map(|one| one.service.clone()).collect();
-    services(context, keys, &mut Found::default(), &mut events).await?;
+    events.extend(new_services(context, keys).await?);
     events.extend(facts.into_iter().map(policy_changed));
     Ok(events)
 }
@@ -371,13 +162,13 @@ pub async fn written_policy(
     };
     // The write will rank by them, too.
     let mut events = statistics_for([&facts], context).await?;
-    services(context, BTreeSet::from([facts.service.clone()]), &mut Found::default(), &mut events).await?;
+    events.extend(new_services(context, BTreeSet::from([facts.service.clone()])).await?);
     let last_updated = facts.last_updated.or_else(|| Some(context.now()));
     events.push(policy_changed(DeploymentPolicyFacts { last_updated, ..facts }));
     Ok(WrittenPolicy::Readable(events))
 }
 
-fn policy_facts(
+pub(super) fn policy_facts(
     served_entries: &ServedEntries,
     id: &PolicyId,
     policy: &DeploymentPolicyResponse,
@@ -386,34 +177,14 @@ fn policy_facts(
     (!node_orgs.is_empty()).then(|| facts::deployment_policy(id, policy, node_orgs))
 }
 
-/// Reads services and their requirements, until no new ones are required.
-async fn services(
-    context: &Context,
-    keys: BTreeSet<ServiceKey>,
-    found: &mut Found,
-    events: &mut Vec<Event>,
-) -> Result<(), ClientError> {
-    let mut waiting: Vec<ServiceKey> = keys.into_iter().collect();
-    let mut done: BTreeSet<ServiceKey> = BTreeSet::new();
-    while let Some(key) = waiting.pop() {
-        if !done.insert(key.clone()) {
-            continue;
-        }
-        let of_key = context.client.find_services(key.org(), key.name(), None, None).await?;
-        for (id, service) in of_key {
-            let of_service = service_events(context, &id, service).await?;
-            waiting.extend(of_service.iter().flat_map(|event| match event {
-                Event::ServiceChanged { service } => needed_services(service),
-                _ => Vec::new(),
-            }));
-            events.extend(of_service);
-            found.services.insert(id);
-        }
-    }
-    Ok(())
+/// Reads services with what they require.
+async fn new_services(context: &Context, keys: BTreeSet<ServiceKey>) -> Result<Vec<Event>, ClientError> {
+    let mut services = Services::default();
+    services.read(context, keys).await?;
+    Ok(services.take_events())
 }
 
-async fn service_events(
+pub(super) async fn service_events(
     context: &Context,
     id: &ServiceId,
     service: ServiceResponse,
@@ -451,7 +222,7 @@ pub async fn node(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientEr
 }
 
 /// Reads which deleted nodes of an organization have not confirmed their end.
-async fn departures(context: &Context, org: &str) -> Result<Vec<Event>, ClientError> {
+pub(super) async fn departures(context: &Context, org: &str) -> Result<Vec<Event>, ClientError> {
     let found = context.client.list_departures(org).await?;
     let departure = |(node, one): (NodeId, DepartingNode)| {
         let (deleted_at, seen_at) = (facts::instant(&one.deleted)?, facts::instant(&one.last_heartbeat)?);
@@ -555,7 +326,7 @@ pub async fn deployment_policy(
     };
     let mut events = statistics_for([&facts], context).await?;
     let keys = BTreeSet::from([facts.service.clone()]);
-    services(context, keys, &mut Found::default(), &mut events).await?;
+    events.extend(new_services(context, keys).await?);
     events.push(policy_changed(facts));
     Ok(events)
 }
@@ -565,10 +336,7 @@ async fn statistics_for(
     policies: impl IntoIterator<Item = &DeploymentPolicyFacts>,
     context: &Context,
 ) -> Result<Vec<Event>, ClientError> {
-    let reads = |one: &PolicyOrchestration| one.ranks_by_statistics() || one.examines_machines();
-    let reading = policies.into_iter().filter(|facts| reads(&facts.orchestration));
-    let orgs: BTreeSet<OrgId> = reading.flat_map(|facts| facts.node_orgs.iter().cloned()).collect();
-    statistics::all(context, orgs).await
+    statistics::all(context, full::orgs_of_statistics(policies)).await
 }
 
 /// Reads one service with its policy, when it belongs to a service that is known.

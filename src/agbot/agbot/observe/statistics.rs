@@ -43,6 +43,7 @@ impl Worker for StatisticsReader {
     async fn pass(&mut self) -> Result<(), ClientError> {
         let orgs = self.context.model().orgs_with_read_machines();
         self.newest.retain(|org, _| orgs.contains(org));
+        let mut outcome = Ok(());
         for org in orgs {
             let since = self.newest.get(&org).map(|at| at.saturating_sub(OVERLAP).unwrap_or(*at));
             let read = read(&self.context, &org, since).await;
@@ -56,9 +57,9 @@ impl Worker for StatisticsReader {
                 self.newest.insert(org, newest);
             }
             self.context.send_events(found.events()).await;
-            read?;
+            outcome = outcome.and(read.map(|_| ()));
         }
-        Ok(())
+        outcome
     }
 
     fn pause(&self) -> Duration {

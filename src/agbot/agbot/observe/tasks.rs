@@ -18,6 +18,7 @@ use evenkeel_wire::exchange::task_health::{CommandResult, NodeRestarts as WireRe
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::facts::instant;
+use super::full;
 use crate::AgbotError;
 use crate::context::Context;
 use crate::outbox::{Publication, publication, publish_later, supervision, word};
@@ -34,22 +35,30 @@ pub async fn reported(context: &Context, node: &NodeId) -> Result<Vec<Event>, Cl
     Ok(vec![reports(node, found)])
 }
 
-/// Reads the tasks of every capable node that has some, and publishes those that are not published as they are stored.
+/// Reads the tasks of these of the capable nodes that have some, and publishes those that are not published as they are stored.
 ///
 /// # Errors
 /// When the exchange or the database does not respond.
-pub async fn compare(context: &Context) -> Result<(), AgbotError> {
+pub async fn compare(context: &Context, is_wanted: impl Fn(&NodeId) -> bool) -> Result<(), AgbotError> {
     context.events_applied().await;
-    let nodes: BTreeSet<NodeId> = context.model().nodes_that_report_tasks();
+    let mut nodes: BTreeSet<NodeId> = context.model().nodes_that_report_tasks();
+    nodes.retain(is_wanted);
     stream::iter(nodes)
-        .map(|node| async move { compare_node(context, &node).await })
+        .map(|node| async move { compare_one(context, &node).await })
         .buffer_unordered(PARALLEL)
         .try_collect()
         .await
 }
 
 /// See [`compare`]; of one node.
-pub async fn compare_node(context: &Context, node: &NodeId) -> Result<(), AgbotError> {
+pub async fn compare_one(context: &Context, node: &NodeId) -> Result<(), AgbotError> {
+    match compare_node(context, node).await {
+        Err(AgbotError::Exchange(error)) => Ok(full::note_failed(context, node.org(), error).await?),
+        outcome => outcome,
+    }
+}
+
+async fn compare_node(context: &Context, node: &NodeId) -> Result<(), AgbotError> {
     let found = context.client.list_node_tasks(node).await?.unwrap_or_default();
     let wrong = wrong_publications(&context.model(), node, &found);
     context.send_events(vec![reports(node, found)]).await;

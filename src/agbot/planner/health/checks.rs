@@ -47,7 +47,7 @@ pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
     for entity in &focus.unsure {
         pass.check_health(entity.clone(), soon);
     }
-    for entity in model.health.due_checks(pass.now) {
+    for entity in model.health.due_checks(pass.now).filter(|entity| !model.is_unread_entity(entity)) {
         check(pass, entity);
     }
 }

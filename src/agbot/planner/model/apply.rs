@@ -88,6 +88,7 @@ impl Model {
             Event::RemovalForced { policy } => self.engine.force_removal(policy),
             Event::HubWasAlive { at } => self.hub_alive_at = Some(*at),
             Event::OrgsRead { orgs } => self.read_orgs.clone_from(orgs),
+            Event::OrgsUnread { orgs } => self.unread_orgs.clone_from(orgs),
             Event::OrgSettingsChanged { org, settings } => {
                 self.org_settings.insert(org.clone(), (**settings).clone());
             }

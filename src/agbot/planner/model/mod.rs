@@ -113,6 +113,8 @@ pub struct Model {
     pub(crate) other_agbots: OtherAgbots,
     /// Organizations whose nodes and groups are read: only what is missing in one of them was deleted.
     pub(crate) read_orgs: BTreeSet<OrgId>,
+    /// Organizations that could not be read since the start.
+    pub(crate) unread_orgs: BTreeSet<OrgId>,
     pub(crate) groups: BTreeMap<GroupId, HaGroupFacts>,
     pub(crate) group_of: BTreeMap<NodeId, GroupId>,
     pub(crate) agreements: BTreeMap<AgreementId, Agreement>,

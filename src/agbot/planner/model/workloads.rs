@@ -301,7 +301,10 @@ impl Model {
             return self.engine.stale.clear();
         }
         match event {
-            Event::FullReconcile | Event::PartitionsChanged { .. } | Event::OrgSettingsChanged { .. } => {
+            Event::FullReconcile
+            | Event::PartitionsChanged { .. }
+            | Event::OrgsUnread { .. }
+            | Event::OrgSettingsChanged { .. } => {
                 self.drop_reports_of_others();
                 self.engine.silence.clear();
                 self.engine.stale.extend(self.engine.workloads.keys().cloned());

@@ -28,6 +28,9 @@ pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
 }
 
 fn plan(pass: &mut Pass<'_>, claim: &Claim) {
+    if pass.model.is_unread_claim(claim) {
+        return;
+    }
     let Some(lease) = pass.lease_for_group(&claim.group) else { return };
     if let Some(why) = reason_to_release(pass, claim) {
         release(pass, lease, claim, why);

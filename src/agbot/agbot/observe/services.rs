@@ -1,0 +1,74 @@
+//! Reads services with what they require.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_client::ClientError;
+use evenkeel_ids::{ServiceId, ServiceKey};
+use evenkeel_planner::event::Event;
+use evenkeel_planner::matching::needed_services;
+
+use super::read;
+use crate::context::Context;
+
+/// The services that were read: each key once, whatever requires it.
+#[derive(Default)]
+pub(super) struct Services {
+    /// What the versions of a service require, or why they could not be read.
+    requirements: BTreeMap<ServiceKey, Result<BTreeSet<ServiceKey>, ClientError>>,
+    found: BTreeSet<ServiceId>,
+    events: Vec<Event>,
+}
+
+impl Services {
+    /// Reads services and their requirements, until no new ones are required.
+    ///
+    /// # Errors
+    /// That of the first service that could not be read, now or before.
+    pub async fn read(&mut self, context: &Context, keys: BTreeSet<ServiceKey>) -> Result<(), ClientError> {
+        let mut waiting: Vec<ServiceKey> = keys.into_iter().collect();
+        let mut done: BTreeSet<ServiceKey> = BTreeSet::new();
+        while let Some(key) = waiting.pop() {
+            if !done.insert(key.clone()) {
+                continue;
+            }
+            if !self.requirements.contains_key(&key) {
+                let read = self.read_versions(context, &key).await;
+                self.requirements.insert(key.clone(), read);
+            }
+            match &self.requirements[&key] {
+                Ok(required) => waiting.extend(required.iter().cloned()),
+                Err(error) => return Err(error.clone()),
+            }
+        }
+        Ok(())
+    }
+
+    async fn read_versions(
+        &mut self,
+        context: &Context,
+        key: &ServiceKey,
+    ) -> Result<BTreeSet<ServiceKey>, ClientError> {
+        let mut required = BTreeSet::new();
+        for (id, service) in context.client.find_services(key.org(), key.name(), None, None).await? {
+            let events = read::service_events(context, &id, service).await?;
+            for event in &events {
+                if let Event::ServiceChanged { service } = event {
+                    required.extend(needed_services(service));
+                }
+            }
+            self.events.extend(events);
+            self.found.insert(id);
+        }
+        Ok(required)
+    }
+
+    /// Returns whether the service was found.
+    pub fn has(&self, service: &ServiceId) -> bool {
+        self.found.contains(service)
+    }
+
+    /// Returns the events about the services that were found since the last call.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+}
