@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use sqlx::Executor;
 
 use super::api::{Api, ROOT, read_response};
-use crate::support::TestDatabase;
 use crate::support::wait::must;
+use crate::support::{TestDatabase, eventually};
 
 async fn exchange() -> (TestDatabase, Api) {
     let database = TestDatabase::new().await;
@@ -112,6 +112,35 @@ async fn node_made_again_has_given_no_sign_of_life() {
     assert_eq!(seen["value"], "");
     // The old token went with the old node.
     api.expect(401, "o/n:token-n", "GET", "/orgs/o/nodes/n", Value::Null).await;
+}
+
+#[tokio::test]
+async fn heartbeat_replaces_one_that_lies_in_the_future() {
+    let (database, api) = exchange().await;
+    api.make_node("o/u:pu", "o", "n").await;
+    let agbot = json!({"token": "tb", "name": "b", "publicKey": ""});
+    api.expect(201, "o/admin:pa", "PUT", "/orgs/o/agbots/b", agbot).await;
+    // As an exchange wrote them whose clock was ahead.
+    let mut connection = database.connection().await;
+    for statement in [
+        "UPDATE node_heartbeat SET seen_at = now() + interval '1 hour'",
+        "UPDATE agbot SET seen_at = now() + interval '1 hour'",
+    ] {
+        must(connection.execute(statement).await, statement);
+    }
+    // Another exchange has no memory of the earlier heartbeats.
+    let api = Api::start(&database).await;
+    for (login, path) in [("o/n:token-n", "/orgs/o/nodes/n"), ("o/b:tb", "/orgs/o/agbots/b")] {
+        api.expect(201, login, "POST", &format!("{path}/heartbeat"), Value::Null).await;
+    }
+    let ahead = "SELECT (SELECT count(*) FROM node_heartbeat WHERE seen_at > now())
+                      + (SELECT count(*) FROM agbot WHERE seen_at > now())";
+    eventually("both heartbeats are stored", || async {
+        let mut connection = database.connection().await;
+        let (count,): (i64,) = must(sqlx::query_as(ahead).fetch_one(&mut connection).await, "the heartbeats");
+        (count == 0).then_some(())
+    })
+    .await;
 }
 
 /// A node `n` with an agreement, seen just now.
