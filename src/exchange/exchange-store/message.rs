@@ -331,11 +331,13 @@ pub async fn usage_of_agbot_by_sender(
     Ok(Volume { messages: row.messages, bytes: row.bytes })
 }
 
-/// Returns what the mailbox of an agbot holds, by organization of the senders; at most so many messages are counted.
+/// Returns what the mailbox of an agbot holds at an instant, by organization of the senders; at most so many messages are counted.
+/// Expired ones are not: their reader is not shown them, and they are deleted later.
 pub async fn usage_of_agbot(
     conn: &mut PgConnection,
     org: &str,
     agbot: &str,
+    now: Timestamp,
     most: i64,
 ) -> Result<Vec<(String, Volume)>, StoreError> {
     let rows = sqlx::query!(
@@ -344,12 +346,13 @@ pub async fn usage_of_agbot(
         FROM (
             SELECT node_org, octet_length(message) + octet_length(public_key) AS bytes
             FROM agbot_message
-            WHERE org = $1 AND agbot = $2
-            LIMIT $3
+            WHERE org = $1 AND agbot = $2 AND expires_at > $3
+            LIMIT $4
         ) AS counted
         GROUP BY counted.node_org"#,
         org,
         agbot,
+        to_sql(now) as _,
         most,
     )
     .fetch_all(conn)

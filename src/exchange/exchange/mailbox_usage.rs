@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_exchange_store::message::{self, Volume};
 use evenkeel_store::{Database, StoreError};
+use jiff::Timestamp;
 
 use crate::ApiError;
 use crate::settings::MailboxLimits;
@@ -52,12 +53,12 @@ impl MailboxUsage {
         limits: &MailboxLimits,
         (org, agbot): (&str, &str),
         sender_org: &str,
-        new: Volume,
+        (new, now): (Volume, Timestamp),
     ) -> Result<(), ApiError> {
         let key = (org.to_owned(), agbot.to_owned());
         if !self.is_fresh(&key) {
             let counted_at = Instant::now();
-            let volumes = count(database, limits, &key).await?;
+            let volumes = count(database, limits, &key, now).await?;
             let mut known = self.lock();
             if known.len() >= KEPT {
                 known.retain(|_, one| one.counted_at.elapsed() < USED_FOR);
@@ -104,9 +105,10 @@ async fn count(
     database: &Database,
     limits: &MailboxLimits,
     (org, agbot): &Key,
+    now: Timestamp,
 ) -> Result<Vec<(String, Volume)>, StoreError> {
     let most = limits.agbot.messages.saturating_add(1);
-    database.read(async |connection| message::usage_of_agbot(connection, org, agbot, most).await).await
+    database.read(async |connection| message::usage_of_agbot(connection, org, agbot, now, most).await).await
 }
 
 /// The refusal of a message for which there is no room now.

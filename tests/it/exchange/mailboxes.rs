@@ -5,8 +5,8 @@ use evenkeel_exchange::{ExchangeSettings, MailboxLimits, Volume};
 use serde_json::{Value, json};
 
 use super::api::{Api, ROOT, read_response};
-use crate::support::TestDatabase;
 use crate::support::wait::must;
+use crate::support::{TestDatabase, eventually};
 
 const KIB: i64 = 1024;
 
@@ -193,4 +193,22 @@ async fn request_of_all_changes_reads_a_bounded_part_of_the_feed_and_the_next_on
         from = newest + 1;
     }
     assert!(polls.len() >= 3 && polls.iter().all(|step| *step <= 60_000), "{polls:?}");
+}
+
+#[tokio::test]
+async fn messages_that_have_expired_take_no_room_of_others() {
+    let database = TestDatabase::new().await;
+    let api = start(&database, limits()).await;
+    let path = "/orgs/IBM/agbots/hub/msgs";
+    for (login, count) in [("p/n1:t", 5), ("p/n2:t", 3), ("o/n:t", 4)] {
+        for _ in 0..count {
+            api.expect(201, login, "POST", path, message(10, 1)).await;
+        }
+    }
+    assert_eq!(send(&api, "o/n3:t", "IBM/agbots/hub", 10).await, 429, "the mailbox is full");
+    let taken = eventually("the messages have expired", || async {
+        (send(&api, "o/n3:t", "IBM/agbots/hub", 10).await == 201).then_some(())
+    });
+    taken.await;
+    assert_eq!(send(&api, "p/n2:t", "IBM/agbots/hub", 10).await, 201, "an organization has its share again");
 }
