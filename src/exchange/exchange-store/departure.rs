@@ -30,6 +30,11 @@ pub enum Remainder {
     AsRecorded(Timestamp),
 }
 
+/// Departures of one account that are kept: the newest.
+const MOST_OF_ACCOUNT: i64 = 10_000;
+/// Departures of an organization in a list.
+const MOST_LISTED: i64 = 50_000;
+
 /// Records the departure of a node that is about to be deleted, if something may run there.
 pub async fn insert(
     tx: &mut Permitted<right::NodeWrite>,
@@ -41,10 +46,10 @@ pub async fn insert(
         Remainder::Unstopped => None,
         Remainder::AsRecorded(seen_since) => Some(to_sql(seen_since)),
     };
-    sqlx::query!(
+    let done = sqlx::query!(
         "-- departure.insert
-        INSERT INTO node_departure (org, node, token_hash, deleted_at, seen_at)
-        SELECT node.org, node.node, node.token_hash, $4, LEAST(heartbeat.seen_at, $4)
+        INSERT INTO node_departure (org, node, token_hash, deleted_at, seen_at, owner)
+        SELECT node.org, node.node, node.token_hash, $4, LEAST(heartbeat.seen_at, $4), node.owner_org || '/' || node.owner
         FROM node
         LEFT JOIN node_heartbeat AS heartbeat ON heartbeat.org = node.org AND heartbeat.node = node.node
         WHERE node.org = $1 AND node.node = $2
@@ -58,11 +63,37 @@ pub async fn insert(
               )
           ))
         ON CONFLICT (org, node) DO UPDATE
-        SET token_hash = excluded.token_hash, deleted_at = excluded.deleted_at, seen_at = excluded.seen_at",
+        SET token_hash = excluded.token_hash, deleted_at = excluded.deleted_at, seen_at = excluded.seen_at,
+            owner = excluded.owner",
         org,
         node,
         seen_since as _,
         to_sql(now) as _,
+    )
+    .execute(&mut **tx)
+    .await?;
+    if done.rows_affected() > 0 { delete_oldest(tx, org, node).await } else { Ok(()) }
+}
+
+/// Forgets the oldest departures of the account that owned a node.
+async fn delete_oldest(
+    tx: &mut Permitted<right::NodeWrite>,
+    org: &str,
+    node: &str,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- departure.delete_oldest
+        DELETE FROM node_departure
+        WHERE (org, node) IN (
+            SELECT old.org, old.node
+            FROM node_departure AS old
+            WHERE old.owner = (SELECT added.owner FROM node_departure AS added WHERE added.org = $1 AND added.node = $2)
+            ORDER BY old.deleted_at DESC
+            OFFSET $3
+        )",
+        org,
+        node,
+        MOST_OF_ACCOUNT,
     )
     .execute(&mut **tx)
     .await?;
@@ -98,15 +129,17 @@ pub async fn find_token_hash(
     .await?)
 }
 
-/// Lists the departures of an organization.
+/// Lists the departures of an organization by node, bounded.
 pub async fn list(conn: &mut PgConnection, org: &str) -> Result<Vec<Departure>, StoreError> {
     let rows = sqlx::query!(
         r#"-- departure.list
         SELECT node, deleted_at AS "deleted_at: jiff_sqlx::Timestamp", seen_at AS "seen_at: jiff_sqlx::Timestamp"
         FROM node_departure
         WHERE org = $1
-        ORDER BY node"#,
+        ORDER BY node
+        LIMIT $2"#,
         org,
+        MOST_LISTED,
     )
     .fetch_all(conn)
     .await?;

@@ -76,6 +76,19 @@ pub struct Membership {
     pub ha_group: String,
 }
 
+/// Counts the groups of an account, in all organizations.
+pub async fn count_owned(conn: &mut PgConnection, owner: &UserId) -> Result<i64, StoreError> {
+    let row = sqlx::query!(
+        r#"-- ha_group.count_owned
+        SELECT count(*) AS "count!" FROM ha_group WHERE owner_org = $1 AND owner = $2"#,
+        owner.org(),
+        owner.name(),
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(row.count)
+}
+
 /// Lists groups of an organization with their members as of one instant, sorted by name, at most `limit` after the name `after`; `name`
 /// limits the list to one. `None` when there is none.
 ///

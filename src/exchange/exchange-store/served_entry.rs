@@ -95,6 +95,20 @@ pub async fn delete(
     }
 }
 
+/// Counts the entries of an agbot, of both kinds.
+pub async fn count_of_agbot(conn: &mut PgConnection, org: &str, agbot: &str) -> Result<i64, StoreError> {
+    let row = sqlx::query!(
+        r#"-- served_entry.count_of_agbot
+        SELECT (SELECT count(*) FROM agbot_pattern WHERE org = $1 AND agbot = $2)
+             + (SELECT count(*) FROM agbot_policy WHERE org = $1 AND agbot = $2) AS "count!""#,
+        org,
+        agbot,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(row.count)
+}
+
 /// An entry of any agbot for the nodes of an organization.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServedTo {

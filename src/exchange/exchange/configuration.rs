@@ -23,7 +23,12 @@ pub fn set(settings: &mut ExchangeSettings, path: &str, value: &str) -> Result<(
         "api.limits.maxPatterns" => limits.patterns = number,
         "api.limits.maxBusinessPolicies" => limits.deployment_policies = number,
         "api.limits.maxManagementPolicies" => limits.management_policies = number,
-        "api.limits.maxAgreements" => limits.agreements = number,
+        "api.limits.maxHaGroups" => limits.ha_groups = number,
+        "api.limits.maxServedEntries" => limits.served_entries = number,
+        "api.limits.maxAgreements" => {
+            limits.node_agreements = number;
+            limits.agbot_agreements = number;
+        }
         "api.limits.maxMessagesInMailbox" => limits.messages = number,
         "api.resourceChanges.ttl" => settings.change_age = Duration::from_secs(number.unsigned_abs()),
         _ => {
@@ -43,7 +48,7 @@ mod tests {
     fn known_limits_change_and_everything_else_is_refused() {
         let mut settings = ExchangeSettings::default();
         set(&mut settings, "api.limits.maxAgreements", "7").expect("known");
-        assert_eq!(settings.limits.agreements, 7);
+        assert_eq!((settings.limits.node_agreements, settings.limits.agbot_agreements), (7, 7));
         for (path, value) in
             [("api.nothing", "1"), ("api.limits.maxNodes", "-1"), ("api.limits.maxNodes", "many")]
         {

@@ -105,8 +105,14 @@ pub struct Limits {
     pub deployment_policies: i64,
     /// Management policies an account may own.
     pub management_policies: i64,
-    /// Agreements of one node or agbot.
-    pub agreements: i64,
+    /// HA groups an account may own.
+    pub ha_groups: i64,
+    /// Agreements of one node.
+    pub node_agreements: i64,
+    /// Agreements of one agbot.
+    pub agbot_agreements: i64,
+    /// Patterns and deployment policies together that one agbot serves, unless it is of the shared organization.
+    pub served_entries: i64,
     /// Messages in one mailbox.
     pub messages: i64,
 }
@@ -155,7 +161,11 @@ impl Default for Limits {
             patterns: 1_000,
             deployment_policies: 5_000,
             management_policies: 5_000,
-            agreements: 0,
+            ha_groups: 1_000,
+            node_agreements: 1_000,
+            // The agbot of a hub has those of all nodes.
+            agbot_agreements: 0,
+            served_entries: 1_000,
             messages: 0,
         }
     }

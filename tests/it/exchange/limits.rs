@@ -29,7 +29,10 @@ async fn two_with_limits() -> (TestDatabase, [Api; 2]) {
         &mut limits.patterns,
         &mut limits.deployment_policies,
         &mut limits.management_policies,
-        &mut limits.agreements,
+        &mut limits.ha_groups,
+        &mut limits.node_agreements,
+        &mut limits.agbot_agreements,
+        &mut limits.served_entries,
         &mut limits.messages,
     ] {
         *limit = LIMIT as i64;
@@ -93,6 +96,7 @@ async fn creations_that_come_at_once_never_exceed_the_limit_of_their_owner() {
             "o/admin:pa",
             Box::new(|n| ("POST", format!("/orgs/o/managementpolicies/m{n}"), json!({"label": "l"}))),
         ),
+        ("HA groups", USER, Box::new(|n| ("POST", format!("/orgs/o/hagroups/g{n}"), json!({"members": []})))),
     ];
     for (what, login, request) in kinds {
         let (done, others) = race(&apis, login, request).await;

@@ -212,3 +212,22 @@ async fn messages_that_have_expired_take_no_room_of_others() {
     taken.await;
     assert_eq!(send(&api, "p/n2:t", "IBM/agbots/hub", 10).await, 201, "an organization has its share again");
 }
+
+#[tokio::test]
+async fn agbot_serves_a_bounded_number_of_entries() {
+    let database = TestDatabase::new().await;
+    let api = start(&database, MailboxLimits::default()).await;
+    let limit = json!({"varPath": "api.limits.maxServedEntries", "value": "2"});
+    api.expect(201, ROOT, "PUT", "/admin/config", limit).await;
+    let policy = |name: &str| json!({"businessPolOrgid": "o", "businessPol": name, "nodeOrgid": "o"});
+    let pattern = json!({"patternOrgid": "o", "pattern": "*", "nodeOrgid": "o"});
+    let entries = "/orgs/o/agbots/a/businesspols";
+    api.expect(201, "o/a:t", "POST", entries, policy("p")).await;
+    api.expect(201, "o/a:t", "POST", "/orgs/o/agbots/a/patterns", pattern).await;
+    let refused = api.expect(403, "o/a:t", "POST", entries, policy("q")).await;
+    assert!(refused["msg"].as_str().is_some_and(|text| text.contains("2 patterns")), "{refused}");
+    // The agbots of the shared organization serve every organization.
+    for name in ["p", "q", "r"] {
+        api.expect(201, ROOT, "POST", "/orgs/IBM/agbots/hub/businesspols", policy(name)).await;
+    }
+}

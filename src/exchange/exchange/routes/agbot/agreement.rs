@@ -115,7 +115,7 @@ async fn replace_agreement(
     Body(request): Body<PutAgbotAgreement>,
 ) -> Result<Created, ApiError> {
     let Op { exchange, path: PartPath { org, id, part: agreement }, parameters: Query(query), .. } = &op;
-    let limit = exchange.settings().limits.agreements;
+    let limit = exchange.settings().limits.agbot_agreements;
     let row = AgbotAgreementRow {
         agreement: agreement.clone(),
         service: json(&request.service)?,

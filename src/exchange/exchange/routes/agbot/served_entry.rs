@@ -8,6 +8,7 @@ use evenkeel_access::{Caller, MULTI_TENANT_ORG, Permission, Role, right};
 use evenkeel_api::{DocumentedBody, List, NoContent};
 use evenkeel_exchange_store::agbot_approval;
 use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_exchange_store::node_limit::lock_agbot_parts;
 use evenkeel_exchange_store::served_entry::{self, ServedFilter, ServedRow, Subject};
 use serde::Serialize;
 
@@ -93,6 +94,17 @@ pub(super) async fn create<K: Kind>(
         if nodes_of != org && agbot.is_some_and(|agbot| agbot.approved.is_none()) {
             return Err(ApiError::access_denied(format!(
                 "nodeOrgid: agbot '{org}/{id}' serves nodes of other organizations than its own only after an administrator approved it"
+            )));
+        }
+        let limit = op.exchange.settings().limits.served_entries;
+        // The agbots of the shared organization serve every organization.
+        if limit > 0
+            && org != MULTI_TENANT_ORG
+            && lock_agbot_parts(&mut tx, org, id).await?
+            && served_entry::count_of_agbot(&mut tx, org, id).await? >= limit
+        {
+            return Err(ApiError::access_denied(format!(
+                "an agbot may serve {limit} patterns and deployment policies together, no more"
             )));
         }
         served_entry::insert(&mut tx, K::SUBJECT, org, id, row).await.map_err(|error| {

@@ -15,6 +15,7 @@ use evenkeel_domain::orchestration::health_policy::Target;
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::ha_group::{self, Candidate, HaGroup};
+use evenkeel_exchange_store::node_limit::lock_owner;
 use evenkeel_exchange_store::scope;
 use evenkeel_ids::UserId;
 use evenkeel_wire::exchange::node_task::TASKS_SOFTWARE;
@@ -25,6 +26,7 @@ use crate::ApiError;
 use crate::operation::Op;
 use crate::operation::transaction::WriteTx;
 use crate::routes::deployment_policy::require_interval;
+use crate::routes::shape::require_below_limit;
 
 /// Names of nodes and groups in one refusal, at most.
 const NAMED_CONFLICTS: usize = 10;
@@ -42,13 +44,17 @@ pub(super) async fn create<P>(
     op.write(permission, "ha_group.create", async |mut tx| {
         tx.set_subject(Subject::HaGroup.of(org, name)).await?;
         check_health_policy(&mut tx, wanted).await?;
+        let owner = caller.account();
+        lock_owner(&mut tx, owner.org(), owner.name()).await?;
+        let owned = ha_group::count_owned(&mut tx, &owner).await?;
+        require_below_limit("high availability node groups", owned, exchange.settings().limits.ha_groups)?;
         let group = HaGroup {
             org: org.clone(),
             name: name.clone(),
             description: wanted.description.clone(),
             orchestration: wanted.orchestration.iter().flatten().next().map(|given| json!(given)),
             is_admin: makes_admin_groups(caller, org),
-            owner: Some(caller.account()),
+            owner: Some(owner),
             updated_at: exchange.now(),
         };
         ha_group::insert_group(&mut tx, &group).await.map_err(|error| {

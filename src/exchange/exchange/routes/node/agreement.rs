@@ -112,7 +112,7 @@ async fn replace_agreement(
     if request.services.is_none() && request.agreement_service.is_none() {
         return Err(ApiError::invalid_input("services or agreementService must be given"));
     }
-    let limit = exchange.settings().limits.agreements;
+    let limit = exchange.settings().limits.node_agreements;
     let workload = request.agreement_service.unwrap_or_default();
     let row = NodeAgreementRow {
         agreement: agreement.clone(),
