@@ -152,10 +152,11 @@ pub async fn find(
     Ok(row.map(ApprovalRow::from))
 }
 
-/// Lists the agbots of an organization by id, at most `limit`.
+/// Lists the agbots of an organization by id, those after the given one, at most `limit`.
 pub async fn list_of_org(
     conn: &mut PgConnection,
     org: &str,
+    after: &str,
     limit: i64,
 ) -> Result<Vec<ApprovalRow>, StoreError> {
     let rows = sqlx::query_as!(
@@ -163,10 +164,11 @@ pub async fn list_of_org(
         r#"-- agbot_approval.list_of_org
         SELECT agbot, owner_org, owner, approved_by, approved_at AS "approved_at: jiff_sqlx::Timestamp"
         FROM agbot
-        WHERE org = $1
+        WHERE org = $1 AND agbot > $2
         ORDER BY agbot
-        LIMIT $2"#,
+        LIMIT $3"#,
         org,
+        after,
         limit,
     )
     .fetch_all(conn)

@@ -120,24 +120,44 @@ pub struct ServedTo {
     pub row: ServedRow,
 }
 
-/// Lists what any agbot serves to the nodes of an organization: by agbot, kind and key, at most `limit`.
+/// A place in the list of what any agbot serves: behind this entry of an agbot. The default is the beginning.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServedPlace {
+    /// Organization of the agbot.
+    pub org: String,
+    /// Its id.
+    pub agbot: String,
+    /// True for a deployment policy, false for a pattern.
+    pub is_policy: bool,
+    /// Key of the entry.
+    pub entry: String,
+}
+
+/// Lists what any agbot serves to the nodes of an organization: by agbot, kind and key, those behind a place, at most `limit`.
 pub async fn list_served_to(
     conn: &mut PgConnection,
     node_org: &str,
+    after: &ServedPlace,
     limit: i64,
 ) -> Result<Vec<ServedTo>, StoreError> {
     let rows = sqlx::query!(
         r#"-- served_entry.list_served_to
         (SELECT org AS "org!", agbot AS "agbot!", false AS "is_policy!", entry AS "entry!", pattern_org AS "subject_org!",
                 pattern AS "subject!", updated_at AS "updated_at!: jiff_sqlx::Timestamp", confirmed_by
-         FROM agbot_pattern WHERE node_org = $1 ORDER BY 1, 2, 4 LIMIT $2)
+         FROM agbot_pattern WHERE node_org = $1 AND (org, agbot, false, entry) > ($3, $4, $5::boolean, $6)
+         ORDER BY 1, 2, 4 LIMIT $2)
         UNION ALL
         (SELECT org, agbot, true, entry, policy_org, policy, updated_at, confirmed_by
-         FROM agbot_policy WHERE node_org = $1 ORDER BY 1, 2, 4 LIMIT $2)
+         FROM agbot_policy WHERE node_org = $1 AND (org, agbot, true, entry) > ($3, $4, $5::boolean, $6)
+         ORDER BY 1, 2, 4 LIMIT $2)
         ORDER BY 1, 2, 3, 4
         LIMIT $2"#,
         node_org,
         limit,
+        after.org,
+        after.agbot,
+        after.is_policy,
+        after.entry,
     )
     .fetch_all(conn)
     .await?;

@@ -1,7 +1,7 @@
 //! `hzn exchange agbot approvals | approve | withdraw`: which agbots have the rights of agbots, and what they serve that other agbots yield to.
 
 use evenkeel_client::Path;
-use evenkeel_wire::exchange::agbot_approval::{AgbotApprovalsResponse, ServedConfirmation};
+use evenkeel_wire::exchange::agbot_approval::{AgbotApprovalsResponse, MOST_APPROVALS, ServedConfirmation};
 use serde_json::{Value, json};
 
 use crate::context::Exchange;
@@ -33,10 +33,28 @@ pub(super) async fn view(exchange: &Exchange) -> Outcome<View> {
 }
 
 async fn read(exchange: &Exchange) -> Outcome<AgbotApprovalsResponse> {
-    let path = Path::org(&exchange.org, &["agbot-approvals"]);
-    let found =
-        exchange.server.call("reading the approvals of agbots", exchange.server.client.get(path)).await?;
-    Ok(found.unwrap_or_default())
+    let mut all = AgbotApprovalsResponse::default();
+    loop {
+        let mut path = Path::org(&exchange.org, &["agbot-approvals"]);
+        if let Some(last) = all.agbots.last() {
+            let id = last.agbot.split_once('/').map_or(last.agbot.as_str(), |(_, id)| id);
+            path = path.query("afterAgbot", id);
+        }
+        if let Some(last) = all.entries.last() {
+            path = path.query("afterEntry", &format!("{}/{}/{}", last.agbot, last.kind, last.entry));
+        }
+        let read = exchange.server.client.get(path);
+        let page: Option<AgbotApprovalsResponse> =
+            exchange.server.call("reading the approvals of agbots", read).await?;
+        let AgbotApprovalsResponse { agbots, entries } = page.unwrap_or_default();
+        let most = usize::from(MOST_APPROVALS);
+        let is_last = agbots.len() < most && entries.len() < most;
+        all.agbots.extend(agbots);
+        all.entries.extend(entries);
+        if is_last {
+            return Ok(all);
+        }
+    }
 }
 
 /// Approves an agbot, or withdraws that.

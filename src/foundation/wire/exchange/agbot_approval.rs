@@ -4,7 +4,22 @@
 //! agbot yield after an administrator of that organization confirmed it.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
+
+/// Agbots, and entries, in one response.
+pub const MOST_APPROVALS: u16 = 10_000;
+
+/// The page of a list of approvals.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AgbotApprovalsQuery {
+    /// Only agbots after this id.
+    #[param(rename = "afterAgbot")]
+    pub after_agbot: Option<String>,
+    /// Only entries after this one, as `organization/agbot/kind/entry`.
+    #[param(rename = "afterEntry")]
+    pub after_entry: Option<String>,
+}
 
 response! {
     /// The agbots of an organization with their approvals, and the entries that any agbot serves to its

@@ -8,15 +8,18 @@ use evenkeel_access::{Permission, right};
 use evenkeel_api::NoContent;
 use evenkeel_exchange_store::agbot_approval::{self, ApprovalRow};
 use evenkeel_exchange_store::audit_state::Subject;
-use evenkeel_exchange_store::served_entry::{self, ServedTo, Subject as EntryKind};
+use evenkeel_exchange_store::served_entry::{self, ServedPlace, ServedTo, Subject as EntryKind};
 use evenkeel_ids::AgbotId;
 use evenkeel_store::StoreError;
-use evenkeel_wire::exchange::agbot_approval::{AgbotApproval, AgbotApprovalsResponse, ServedConfirmation};
+use evenkeel_wire::exchange::agbot_approval::{
+    AgbotApproval, AgbotApprovalsQuery, AgbotApprovalsResponse, MOST_APPROVALS, ServedConfirmation,
+};
 use evenkeel_wire::exchange::time::wire_time;
 
 use super::agbot_change;
 use crate::ApiError;
 use crate::error::{Created, created};
+use crate::extract::Query;
 use crate::feed::visibility::AGBOT_APPROVAL;
 use crate::notice::forget_login;
 use crate::operation::pipeline::PathParameters;
@@ -32,9 +35,6 @@ const ENTRY: &str =
 /// Kinds of entries in a path.
 const PATTERN: &str = "pattern";
 const POLICY: &str = "deploymentPolicy";
-
-/// Maximum number of agbots, and of entries, in a list: administrators read it, and there are few.
-const MOST_ROWS: i64 = 10_000;
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
@@ -62,15 +62,18 @@ pub(super) fn operations() -> Vec<Operation> {
 }
 
 async fn list_approvals(
-    op: Op<OrgPath>,
+    op: Op<OrgPath, Query<AgbotApprovalsQuery>>,
     _: Permission<right::AgbotApprove>,
 ) -> Result<Json<AgbotApprovalsResponse>, ApiError> {
-    let Op { exchange, path: OrgPath { org }, .. } = op;
+    let Op { exchange, path: OrgPath { org }, parameters: Query(query), .. } = op;
+    let after_agbot = query.after_agbot.unwrap_or_default();
+    let after_entry = query.after_entry.as_deref().map(place).transpose()?.unwrap_or_default();
+    let limit = i64::from(MOST_APPROVALS);
     let (agbots, entries) = exchange
         .database()
         .read(async |connection| {
-            let agbots = agbot_approval::list_of_org(connection, &org, MOST_ROWS).await?;
-            let entries = served_entry::list_served_to(connection, &org, MOST_ROWS).await?;
+            let agbots = agbot_approval::list_of_org(connection, &org, &after_agbot, limit).await?;
+            let entries = served_entry::list_served_to(connection, &org, &after_entry, limit).await?;
             Ok::<_, StoreError>((agbots, entries))
         })
         .await?;
@@ -78,6 +81,29 @@ async fn list_approvals(
         agbots: agbots.into_iter().map(|row| shown_agbot(&org, row)).collect(),
         entries: entries.into_iter().map(shown_entry).collect(),
     }))
+}
+
+/// Reads a place in the list of entries.
+fn place(text: &str) -> Result<ServedPlace, ApiError> {
+    let mut parts = text.splitn(4, '/').map(str::to_owned);
+    let (Some(org), Some(agbot), Some(kind), Some(entry)) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(ApiError::invalid_input(format!(
+            "afterEntry: '{text}' is no agbot with kind and entry: organization/agbot/kind/entry"
+        )));
+    };
+    Ok(ServedPlace { org, agbot, is_policy: kind_of(&kind)? == EntryKind::Policy, entry })
+}
+
+fn kind_of(word: &str) -> Result<EntryKind, ApiError> {
+    match word {
+        PATTERN => Ok(EntryKind::Pattern),
+        POLICY => Ok(EntryKind::Policy),
+        other => {
+            Err(ApiError::invalid_input(format!("'{other}' is not a kind of entry: {PATTERN} or {POLICY}")))
+        }
+    }
 }
 
 async fn get_approval(
@@ -161,14 +187,7 @@ async fn set_confirmed(
     by: Option<&str>,
 ) -> Result<(), ApiError> {
     let Op { exchange, path: EntryPath { org, agbot, kind, entry }, .. } = op;
-    let subject = match kind.as_str() {
-        PATTERN => EntryKind::Pattern,
-        POLICY => EntryKind::Policy,
-        other => {
-            let rule = format!("'{other}' is not a kind of entry: {PATTERN} or {POLICY}");
-            return Err(ApiError::invalid_input(rule));
-        }
-    };
+    let subject = kind_of(kind)?;
     op.write(permission, "served_entry.confirm", async |mut tx| {
         if !served_entry::confirm(&mut tx, (subject, agbot), entry, org, by, exchange.now()).await? {
             return Err(ApiError::not_found(format!(
