@@ -444,7 +444,9 @@ pub(crate) fn start_container(world: &mut World, node: &NodeId, agreement: &Agre
     let key = (held.service.clone(), held.version.clone());
     let timer = match world.quality.get(&key).copied().unwrap_or(Quality::Good) {
         Quality::NeverStarts => AgentTimer::StartTimeout { agreement: agreement.clone() },
-        Quality::Good | Quality::EndsAfter(_) => AgentTimer::Started { agreement: agreement.clone() },
+        Quality::Good | Quality::EndsAfter(_) | Quality::FailsCheck => {
+            AgentTimer::Started { agreement: agreement.clone() }
+        }
     };
     let jitter = world.between(0, 1_000);
     let is_timeout = matches!(timer, AgentTimer::StartTimeout { .. });

@@ -8,7 +8,7 @@ use super::{
     agbot::{self, Agbot},
     agent::{self, Agent},
     exchange::StoredNode,
-    invariants, polling, workload_chaos,
+    invariants, polling, task_health, workload_chaos,
     world::{Faults, Quality, ScheduledEvent, World},
 };
 use evenkeel_ids::{GroupId, NmpId, NodeId, PolicyId, ServiceKey};
@@ -276,6 +276,7 @@ fn publish(world: &mut World) {
     let quality = match world.between(0, 9) {
         0 => Quality::NeverStarts,
         1 => Quality::EndsAfter(world.between(1, 8)),
+        2 | 3 if task_health::draws_gates(world) => Quality::FailsCheck,
         _ => Quality::Good,
     };
     let version = format!("{}.0.0", world.number());

@@ -2,6 +2,7 @@
 //!
 //! The planner is unchanged and has no switch for this. Its inputs are falsified: settings, policies, node statuses.
 
+use evenkeel_domain::orchestration::health_policy::{HealthPolicy, Ratio};
 use evenkeel_ids::NodeId;
 use evenkeel_planner::{
     agreement::Agreement,
@@ -23,6 +24,14 @@ pub(crate) struct DeliberateFaults {
     pub ignores_affinity: bool,
     /// Agbots assume that nothing of the capacities is kept free.
     pub ignores_buffer: bool,
+    /// Agbots assume that any number of instances may be recovered at once.
+    pub ignores_recovery_limit: bool,
+    /// Agbots assume that no failure is one that most instances share.
+    pub ignores_common_cause: bool,
+    /// Agbots assume that an instance has failed when its check is broken.
+    pub trusts_broken_checks: bool,
+    /// Agbots assume that no policy fences.
+    pub ignores_fencing: bool,
     /// Agbots assume that the instance of every final agreement runs.
     pub trusts_agreements: bool,
     /// Agbots assume that nodes run exactly what is recorded, and see no status report.
@@ -57,6 +66,14 @@ impl DeliberateFaults {
             Event::DeploymentPolicyChanged { policy } => {
                 Some(Event::DeploymentPolicyChanged { policy: Box::new(self.policy(*policy)) })
             }
+            Event::NodeTasksChanged { node, tasks, mut health } if self.trusts_broken_checks => {
+                for one in health.values_mut() {
+                    if one.check_error.take().is_some() {
+                        one.healthy = Some(false);
+                    }
+                }
+                Some(Event::NodeTasksChanged { node, tasks, health })
+            }
             event => Some(event),
         }
     }
@@ -73,7 +90,23 @@ impl DeliberateFaults {
         {
             document.placement.affinity.hard_anti.clear();
         }
+        let document = policy.orchestration.document.as_deref_mut();
+        if let Some(health) = document.and_then(|document| document.health_policy.as_mut()) {
+            self.falsify(health);
+        }
         policy
+    }
+
+    fn falsify(self, health: &mut HealthPolicy) {
+        if self.ignores_recovery_limit {
+            health.recovery.parallelism = Some(u32::MAX);
+        }
+        if self.ignores_common_cause {
+            health.recovery.max_unhealthy_ratio = Ratio::nearest(1.0);
+        }
+        if self.ignores_fencing {
+            health.recovery.fencing.clear();
+        }
     }
 
     /// Returns the assumed statuses that differ from those in an agbot's model.

@@ -138,9 +138,7 @@ pub(crate) fn instance_stopped(
     if !could_know || !world.running_elsewhere(node, &planned.keys).is_empty() {
         return;
     }
-    let since = planned.at_millis.saturating_sub(blindness_millis(world));
-    let fault = world.checker.unplanned.iter().rev().take_while(|(at, ..)| *at >= since);
-    let excused = fault.clone().any(|(_, peer, service)| peer != node && planned.keys.contains(service))
+    let excused = peer_failed_since(world, planned.at_millis, node, &planned.keys)
         // A member that was out of the group in between did not keep the others from being replaced.
         || world.checker.moved.get(node).is_some_and(|at| *at >= planned.at_millis)
         // A peer that was moved out of the group no longer counts for it.
@@ -157,6 +155,20 @@ pub(crate) fn instance_stopped(
         world.note(format!("VIOLATION {what}"));
         world.checker.broke(what);
     }
+}
+
+/// Returns whether an instance of another node went down by a fault of which the hub could not know at a time.
+fn peer_failed_since(world: &World, decided_at: u64, node: &NodeId, keys: &[ServiceKey]) -> bool {
+    let since = decided_at.saturating_sub(blindness_millis(world));
+    let mut faults = world.checker.unplanned.iter().rev().take_while(|(at, ..)| *at >= since);
+    faults.any(|(_, peer, service)| peer != node && keys.contains(service))
+}
+
+/// Returns whether the hub may not know of the last change of who runs a service beside a node: a fault, or a member that came or left.
+pub(crate) fn is_excused(world: &World, node: &NodeId, keys: &[ServiceKey]) -> bool {
+    let since = world.millis.saturating_sub(blindness_millis(world));
+    let is_moved = || world.checker.moved.values().any(|at| *at >= since);
+    peer_failed_since(world, world.millis, node, keys) || is_moved()
 }
 
 /// Returns whether another member of the group is one that the service is meant for.

@@ -18,6 +18,7 @@ mod health_chaos;
 pub(crate) mod invariants;
 mod moves;
 mod polling;
+mod recovery_watch;
 pub mod report;
 pub(crate) mod tail;
 mod task_health;
@@ -50,6 +51,8 @@ pub(crate) fn simulate_with(seed: u64, steps: u32, deliberate: DeliberateFaults)
 mod decisions;
 #[cfg(test)]
 mod laws;
+#[cfg(test)]
+mod recovery_tests;
 #[cfg(test)]
 mod scenarios;
 #[cfg(test)]

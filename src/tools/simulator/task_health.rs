@@ -13,7 +13,7 @@ use super::{
     agent_tasks::HeldTask,
     chaos::pick,
     workload_chaos::choose,
-    world::World,
+    world::{Quality, World},
 };
 
 /// Faults of instances, at most, that come with another fault.
@@ -92,7 +92,35 @@ impl Condition {
 
 /// Returns whether a seed draws health policies of workloads.
 pub(crate) fn is_drawn(world: &World) -> bool {
-    world.seed % 24 == 9
+    world.seed % 24 == 9 || draws_gates(world)
+}
+
+/// Returns whether a seed draws what limits recoveries as well: lost contact together with health policies, versions that run and fail their check,
+/// fencing, and the pace of updates.
+pub(crate) fn draws_gates(world: &World) -> bool {
+    world.seed % 24 == 11
+}
+
+/// Returns whether the policies of a seed fence.
+pub(crate) fn is_fencing(world: &World) -> bool {
+    draws_gates(world) && (world.seed / 24).is_multiple_of(2)
+}
+
+/// Draws what limits recoveries in a document.
+pub(crate) fn draw_gates(world: &mut World, document: &mut Value) {
+    if !draws_gates(world) {
+        return;
+    }
+    document["update"]["pace"] = json!(choose(world, &["monitored", "running"]));
+    let recovery = &mut document["healthPolicy"]["recovery"];
+    recovery["maxUnhealthyRatio"] = json!(choose(world, &[0.3, 0.5, 1.0]));
+    if world.chance(0.7) {
+        recovery["parallelism"] = json!(world.between(1, 2));
+    }
+    if is_fencing(world) {
+        recovery["fencing"] = json!(["COMPUTE"]);
+        recovery["node_force_recreate"] = json!(false);
+    }
 }
 
 /// Draws the health policy of a workload.
@@ -211,12 +239,33 @@ fn set_container(world: &mut World, node: &NodeId, task: &TaskId, container: Con
     }
 }
 
+/// Returns whether the version of a task runs and fails its check.
+fn fails_check(world: &World, node: &NodeId, task: &TaskId) -> bool {
+    let held = world.agents.get(node).and_then(|agent| agent.held.get(&agent.tasks.get(task)?.agreement));
+    held.is_some_and(|held| {
+        let key = (held.service.clone(), held.version.clone());
+        world.quality.get(&key) == Some(&Quality::FailsCheck)
+    })
+}
+
 /// Checks a task: one that does not hang is healthy, whatever was reported.
 pub(crate) fn check(world: &mut World, node: &NodeId, task: &TaskId) {
+    let is_bad = fails_check(world, node, task);
     let Some(condition) = condition(world, node, task) else { return };
-    condition.report.healthy = Some(!condition.is_hung);
+    let is_healthy = !condition.is_hung && !is_bad;
+    condition.report.healthy = Some(is_healthy);
     condition.report.check_error = None;
+    if !is_healthy && is_updated(world, task) {
+        world.note(format!("the check of {} on {node} fails during an update", task.as_str()));
+    }
     report(world, node);
+}
+
+/// Returns whether the workload of a task is being updated.
+fn is_updated(world: &World, task: &TaskId) -> bool {
+    let record =
+        world.database.tasks.get(task).and_then(|task| world.database.workloads.get(&task.unit_id.policy));
+    record.is_some_and(|record| record.update.is_rolling())
 }
 
 /// Begins the commands that were read, and ends tasks that are down and left to the restart policy.
@@ -259,6 +308,7 @@ pub(crate) fn carry_out(world: &mut World, node: &NodeId, task: &TaskId, id: &st
     });
     let can = is_held.is_some_and(|held| held.container != Container::Starting);
     let is_ok = can && (world.is_repaired || !world.chance(FAILED_SHARE));
+    let is_bad = fails_check(world, node, task);
     if is_ok {
         set_container(world, node, task, Container::Running);
     }
@@ -268,7 +318,7 @@ pub(crate) fn carry_out(world: &mut World, node: &NodeId, task: &TaskId, id: &st
     if is_ok {
         condition.is_hung = false;
         if condition.watch.polls && condition.report.check_error.is_none() {
-            condition.report.healthy = Some(true);
+            condition.report.healthy = Some(!is_bad);
         }
         if std::mem::take(&mut condition.is_down) {
             condition.note("POWER_ON");
@@ -305,11 +355,15 @@ pub(crate) fn repair(world: &mut World) {
     }
     let nodes: Vec<NodeId> = world.agents.keys().cloned().collect();
     for node in nodes {
-        for task in world.agents.get_mut(&node).into_iter().flat_map(|agent| agent.tasks.values_mut()) {
-            task.condition.is_hung = false;
-            task.condition.report.check_error = None;
-            if task.condition.watch.polls {
-                task.condition.report.healthy = Some(true);
+        let tasks: Vec<TaskId> =
+            world.agents.get(&node).into_iter().flat_map(|agent| agent.tasks.keys().cloned()).collect();
+        for task in tasks {
+            let is_bad = fails_check(world, &node, &task);
+            let Some(condition) = condition(world, &node, &task) else { continue };
+            condition.is_hung = false;
+            condition.report.check_error = None;
+            if condition.watch.polls {
+                condition.report.healthy = Some(!is_bad);
             }
         }
         report(world, &node);

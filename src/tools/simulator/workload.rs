@@ -17,8 +17,8 @@ use evenkeel_planner::{
 };
 
 use super::{
-    agent::Container, agent_tasks, database::Row, domains, invariants, moves::MoveWatch, user_actions,
-    world::World,
+    agent::Container, agent_tasks, database::Row, domains, invariants, moves::MoveWatch,
+    recovery_watch::RecoveryWatch, task_health, user_actions, world::World,
 };
 
 /// Tasks of one slot that may be wanted at once: the one that starts, and the one that stops after it.
@@ -55,7 +55,7 @@ fn written_workload(world: &World, facts: &DeploymentPolicyFacts) -> Option<Work
     world.database.workloads.get(&facts.id)?.workload(facts, &hub)
 }
 
-fn tasks_of<'w>(world: &'w World, policy: &'w PolicyId) -> impl Iterator<Item = &'w Task> {
+pub(crate) fn tasks_of<'w>(world: &'w World, policy: &'w PolicyId) -> impl Iterator<Item = &'w Task> {
     world.database.tasks.values().filter(move |task| task.unit_id.policy == *policy)
 }
 
@@ -66,6 +66,7 @@ pub(crate) struct TaskWatch {
     seen: BTreeMap<TaskId, Task>,
     in_work: BTreeMap<PolicyId, BTreeSet<(Part, Slot)>>,
     moves: MoveWatch,
+    recoveries: RecoveryWatch,
 }
 
 impl TaskWatch {
@@ -74,6 +75,8 @@ impl TaskWatch {
         let rows: BTreeSet<&Row> = world.database.log[self.position..].iter().collect();
         self.position = world.database.log.len();
         let mut policies = BTreeSet::new();
+        let mut changed: BTreeMap<PolicyId, Vec<Task>> = BTreeMap::new();
+        self.recoveries.note_reports(world);
         for row in rows {
             match row {
                 Row::Workload(policy) if world.database.workloads.contains_key(policy) => {
@@ -98,14 +101,24 @@ impl TaskWatch {
                         return Some(format!("task {}: {what}", id.as_str()));
                     }
                     policies.extend(stored.map(|task| task.unit_id.policy.clone()));
-                    match stored.cloned() {
+                    let before = match stored.cloned() {
                         Some(task) => self.seen.insert(id.clone(), task),
                         None => self.seen.remove(id),
                     };
+                    changed
+                        .entry(stored.or(before.as_ref())?.unit_id.policy.clone())
+                        .or_default()
+                        .extend(before);
                 }
                 _ => {}
             }
         }
+        let mut changed = changed.iter();
+        let recovered = changed.find_map(|(policy, before)| self.recoveries.check(world, policy, before));
+        recovered.or_else(|| self.broken_policy(world, &policies))
+    }
+
+    fn broken_policy(&mut self, world: &World, policies: &BTreeSet<PolicyId>) -> Option<String> {
         policies.iter().find_map(|policy| {
             self.too_many_in_work(world, policy).or_else(|| broken_workload(world, policy))
         })
@@ -272,9 +285,11 @@ fn second_instance(world: &World, policy: &PolicyId) -> Option<String> {
     // Most often there is one.
     instances(world, policy).nth(1)?;
     let mut known: BTreeMap<Option<&UnitId>, &NodeId> = BTreeMap::new();
+    let is_fenced = task_health::is_fencing(world);
     for (node, agreement, _) in instances(world, policy) {
-        // An instance on a node that was down when another one was started is stopped as soon as the node is back.
-        if invariants::counts_as_lost(world, node) {
+        // An instance on a node that was down when another one was started is stopped as soon as the node is back. A policy that fences
+        // starts no other one before the first has stopped.
+        if !is_fenced && invariants::counts_as_lost(world, node) {
             continue;
         }
         let unit_id = task_of(world, policy, agreement).map(|task| &task.unit_id);

@@ -31,7 +31,7 @@ const PLACEMENT_POLICIES: [&str; 6] =
 
 /// Returns whether a seed draws workloads.
 fn is_drawn(world: &World) -> bool {
-    matches!(world.seed % 6, 3 | 4)
+    matches!(world.seed % 6, 3 | 4) || task_health::draws_gates(world)
 }
 
 /// Adds workloads, nodes outside of groups, and agents that read tasks.
@@ -45,7 +45,8 @@ pub(crate) fn build(world: &mut World) {
         add_node(world, &format!("x{number}"), site, start_millis);
     }
     domains::build(world);
-    let capable_share = choose(world, &[0.0, 0.5, 1.0]);
+    let shares: &[f64] = if task_health::draws_gates(world) { &[0.7, 1.0] } else { &[0.0, 0.5, 1.0] };
+    let capable_share = choose(world, shares);
     for node in nodes(world) {
         let is_capable = world.chance(capable_share);
         world.exchange.set_capable(&node, is_capable);
@@ -99,7 +100,11 @@ fn draw(world: &mut World, policy: &PolicyId, mode: &str) -> Value {
         "replicated" => {
             // Some ask for more than all nodes can hold.
             let (least, most) = if world.chance(0.15) { (20, 5_000) } else { (0, 4) };
-            document["replicas"] = json!(world.between(least, most));
+            let replicas = world.between(least, most);
+            if replicas > 20 {
+                world.note(format!("{policy} wants {replicas} instances, more than all nodes can hold"));
+            }
+            document["replicas"] = json!(replicas);
             document["maxPerNode"] = json!(world.between(1, 2));
         }
         "flex" => {
@@ -114,6 +119,7 @@ fn draw(world: &mut World, policy: &PolicyId, mode: &str) -> Value {
     }
     domains::draw(world, &mut document);
     task_health::draw(world, &mut document);
+    task_health::draw_gates(world, &mut document);
     draw_affinity(world, policy, &mut document);
     draw_dependencies(world, policy, &mut document);
     document

@@ -92,6 +92,8 @@ pub(crate) enum Quality {
     NeverStarts,
     /// It exits after this number of seconds.
     EndsAfter(u64),
+    /// It runs, but its check fails.
+    FailsCheck,
 }
 
 /// A message in the agbots' mailbox.
