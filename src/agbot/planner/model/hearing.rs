@@ -18,26 +18,39 @@ fn period_secs(node_down_after_secs: u64) -> u64 {
     (node_down_after_secs / 4).clamp(1, LONGEST_PERIOD_SECS)
 }
 
+/// Gaps that are told apart.
+const GAPS: usize = 4;
+
+/// A time span in which no heartbeat could be read: from the last read before it to the first one after it.
+type Gap = (Timestamp, Timestamp);
+
 /// When the heartbeats of an organization's nodes were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hearing {
     /// The last time.
     read_at: Timestamp,
-    /// The last time span in which they could not be read.
-    gap: Option<(Timestamp, Timestamp)>,
+    /// The last gaps, newest first.
+    gaps: [Option<Gap>; GAPS],
 }
 
 impl Hearing {
     /// Returns what holds after the first read.
     pub fn begun(at: Timestamp) -> Self {
-        Self { read_at: at, gap: None }
+        Self { read_at: at, gaps: [None; GAPS] }
     }
 
     /// Returns what holds after another read; `timeout_secs`: time that may pass between two of them.
-    fn continued(self, at: Timestamp, timeout_secs: u64) -> Self {
-        let due_at = later(self.read_at, timeout_secs);
-        let gap = if at > due_at { Some((due_at, at)) } else { self.gap };
-        Self { read_at: self.read_at.max(at), gap }
+    fn continued(mut self, at: Timestamp, timeout_secs: u64) -> Self {
+        if at > later(self.read_at, timeout_secs) {
+            let [.., kept, oldest] = &mut self.gaps;
+            // The time between the two counts as unheard as well, which makes no node silent.
+            if let (Some(kept), Some((from, _))) = (kept, oldest) {
+                kept.0 = *from;
+            }
+            self.gaps.rotate_right(1);
+            self.gaps[0] = Some((self.read_at, at));
+        }
+        Self { read_at: self.read_at.max(at), ..self }
     }
 
     /// Returns when heartbeats were read last.
@@ -50,18 +63,25 @@ impl Hearing {
         *self = Self::begun(self.read_at.min(now));
     }
 
-    /// Returns the seconds of silence of a node that was last heard at `seen`.
+    /// Returns the seconds of silence of a node that was last heard at `seen`. When the next read is overdue, nothing after the last one
+    /// counts: the exchange may be down, or the clock was set ahead.
     fn silence(self, seen: Timestamp, now: Timestamp, timeout_secs: u64) -> u64 {
-        let heard = now.min(later(self.read_at, timeout_secs));
-        let unheard = self.gap.map_or(0, |(from, until)| secs_since(from.max(seen), until.min(heard)));
-        secs_since(seen, heard).saturating_sub(unheard)
+        let is_overdue = now > later(self.read_at, timeout_secs);
+        self.heard_secs(seen, if is_overdue { self.read_at } else { now })
+    }
+
+    /// Returns the seconds between two instants in which heartbeats could be read.
+    fn heard_secs(self, from: Timestamp, until: Timestamp) -> u64 {
+        let overlap = |(begin, end): Gap| secs_since(begin.max(from), end.min(until));
+        let unheard: u64 = self.gaps.into_iter().flatten().map(overlap).sum();
+        secs_since(from, until).saturating_sub(unheard)
     }
 
     /// Returns the end of the last gap, if a node that was last heard at `seen` was not down before it; `limit_secs`: silence after
     /// which it is.
     fn gap_end(self, seen: Timestamp, limit_secs: u64) -> Option<Timestamp> {
-        let (from, until) = self.gap?;
-        (seen <= until && secs_since(seen, from) < limit_secs).then_some(until)
+        let (from, until) = self.gaps[0]?;
+        (seen <= until && self.heard_secs(seen, from) < limit_secs).then_some(until)
     }
 }
 
@@ -144,15 +164,26 @@ mod tests {
     fn time_in_which_nothing_was_read_is_no_silence() {
         let hearing = Hearing::begun(at(100));
         assert_eq!(hearing.silence(at(90), at(115), 20), 25);
-        assert_eq!(hearing.silence(at(90), at(900), 20), 30, "nothing was read since");
+        assert_eq!(hearing.silence(at(90), at(900), 20), 10, "nothing was read since");
         let resumed = hearing.continued(at(900), 20);
-        assert_eq!(resumed.silence(at(90), at(905), 20), 35, "the gap from 120 to 900 does not count");
+        assert_eq!(resumed.silence(at(90), at(905), 20), 15, "the gap from 100 to 900 does not count");
         assert_eq!(resumed.silence(at(890), at(905), 20), 5, "heard by others within the gap");
         assert_eq!(resumed.silence(at(903), at(905), 20), 2);
         let next = resumed.continued(at(910), 20);
-        assert_eq!(next.silence(at(90), at(915), 20), 45, "the gap is remembered");
-        assert_eq!(next.gap_end(at(105), 30), Some(at(900)));
-        assert_eq!(next.gap_end(at(90), 30), None, "it was down before");
+        assert_eq!(next.silence(at(90), at(915), 20), 25, "the gap is remembered");
+        assert_eq!(next.gap_end(at(85), 30), Some(at(900)));
+        assert_eq!(next.gap_end(at(70), 30), None, "it was down before");
         assert_eq!(next.gap_end(at(901), 30), None);
+    }
+
+    #[test]
+    fn gaps_add_up_and_any_number_of_them_makes_no_node_silent() {
+        let mut hearing = Hearing::begun(at(0));
+        for end in 1..=9 {
+            hearing = hearing.continued(at(end * 1_000 - 5), 20).continued(at(end * 1_000), 20);
+            let silence = hearing.silence(at(-3), at(end * 1_000 + 2), 20);
+            assert!(silence <= 5 + 5 * GAPS as u64, "{silence} s after {end} gaps");
+            assert_eq!(hearing.gap_end(at(-3), 40), Some(at(end * 1_000 - 5)));
+        }
     }
 }
