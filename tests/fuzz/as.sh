@@ -12,7 +12,7 @@ examples=$4
 account=$5
 seed=$6
 # Longest time for one account.
-limit=${FUZZ_LIMIT:-420}
+limit=${FUZZ_LIMIT:-700}
 
 mkdir -m 711 "$folder"
 
