@@ -124,7 +124,8 @@ async fn entry_without_an_organization_of_nodes_names_the_agbot_to_no_other_orga
         let user = json!({"password": "secret", "email": "x@y", "admin": true});
         assert_eq!(hub.call("POST", &format!("/orgs/{org}/users/ada"), Some(user)).await.0, 201);
     }
-    let node = json!({"token": "secret-node", "name": "n", "nodeType": "device", "pattern": "", "publicKey": ""});
+    let node =
+        json!({"token": "secret-node", "name": "n", "nodeType": "device", "pattern": "", "publicKey": ""});
     let owner = ("victim/ada", "secret");
     assert_eq!(hub.call_as(owner, "PUT", "/orgs/victim/nodes/n?noheartbeat=true", Some(node)).await.0, 201);
     let ada = ("evil/ada", "secret");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use sqlx::Executor;
+use sqlx::{AssertSqlSafe, Executor};
 
 use super::api::{Api, ROOT, read_response};
 use crate::support::wait::must;
@@ -216,7 +216,8 @@ async fn silent_node_that_is_deleted_departs_with_the_leases_that_its_guardian_c
                                     reported_at, state, health)
              VALUES ('o', 'n', 't', 'o/p', 'all', 1, 'running', 1, now(), now(), 'running', '{{\"leaseSeconds\": 170}}');"
         );
-        must(database.connection().await.execute(silence.as_str()).await, "falling silent");
+        let mut connection = database.connection().await;
+        must(sqlx::raw_sql(AssertSqlSafe(silence)).execute(&mut connection).await, "falling silent");
         api.expect(204, "o/u:pu", "DELETE", "/orgs/o/nodes/n", Value::Null).await;
         let departures = "/orgs/o/orchestration/departures";
         let found = api.expect(200, "o/admin:pa", "GET", departures, Value::Null).await;

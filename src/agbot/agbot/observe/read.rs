@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_client::ClientError;
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_domain::review;
-use evenkeel_ids::{GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey, TaskId};
+use evenkeel_ids::{GroupId, NmpId, NodeId, PatternId, PolicyId, ServiceId, ServiceKey, TaskId};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::facts::{DeploymentPolicyFacts, NmpStatusFacts};
 use evenkeel_planner::model::Departure;

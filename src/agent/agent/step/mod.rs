@@ -175,7 +175,7 @@ pub enum Event {
         /// The message.
         message: Message,
         /// The facts.
-        facts: ProposalFacts,
+        facts: Box<ProposalFacts>,
     },
     /// Any other message arrived.
     Message {

@@ -69,7 +69,7 @@ pub(super) fn proposal(id: &str, terms: &Value, producer: &Value) -> Event {
         producer_policy: producer.to_string(),
         consumer_id: BOT.to_owned(),
     };
-    Event::Proposal { from: BOT.to_owned(), message: Message::new(id, body), facts: facts() }
+    Event::Proposal { from: BOT.to_owned(), message: Message::new(id, body), facts: Box::new(facts()) }
 }
 
 /// Returns the facts that the exchange has about the proposed service and the agbot.

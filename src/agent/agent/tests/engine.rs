@@ -110,7 +110,7 @@ impl Engine {
         let directory = self.directory.path();
         std::fs::write(directory.join("wait.c"), PROGRAM).expect("a source file");
         let run = |command: &mut Command| {
-            assert!(command.current_dir(directory).status().is_ok_and(|status| status.success()))
+            assert!(command.current_dir(directory).status().is_ok_and(|status| status.success()));
         };
         run(Command::new("cc").args(["-static", "-O1", "-o", "wait", "wait.c"]));
         run(Command::new("tar").args(["cf", "image.tar", "wait"]));

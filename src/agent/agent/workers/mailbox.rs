@@ -214,7 +214,7 @@ impl Mailbox {
         let from = entry.agbot_id.clone();
         Prepared::Event(Box::new(match &message.body {
             Body::Proposal { terms, .. } => match self.read_facts(&from, terms).await {
-                Ok(facts) => Event::Proposal { from, message, facts },
+                Ok(facts) => Event::Proposal { from, message, facts: Box::new(facts) },
                 Err(error) if error.is_retryable() => {
                     tracing::debug!(%error, "proposal waits for its service's keys");
                     return Prepared::NotYet;
@@ -223,11 +223,8 @@ impl Mailbox {
                     let id = message.agreement_id.as_str();
                     tracing::warn!(agbot = from, agreement.id = id, %error, "the facts of a proposal cannot be read");
                     let unreadable = Some(error.to_string());
-                    Event::Proposal {
-                        from,
-                        message,
-                        facts: ProposalFacts { unreadable, ..ProposalFacts::default() },
-                    }
+                    let facts = Box::new(ProposalFacts { unreadable, ..ProposalFacts::default() });
+                    Event::Proposal { from, message, facts }
                 }
             },
             _ => Event::Message { from, message },
