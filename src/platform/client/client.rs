@@ -11,6 +11,7 @@ use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use serde::{Serialize, de::DeserializeOwned};
 
+use crate::transport::MaxResponse;
 use crate::{ClientError, Credentials, Path, RunHeader, Transport};
 
 /// A client of one API with one caller's credentials. Cloning shares connections.
@@ -295,6 +296,9 @@ impl Client {
             .uri(path.text(&self.base))
             .body(body.clone().unwrap_or_default())
             .map_err(|error| ClientError::Request(error.to_string()))?;
+        if let Some(bytes) = path.max_response {
+            request.extensions_mut().insert(MaxResponse(bytes));
+        }
         *request.headers_mut() = headers;
         let target = request.headers_mut();
         if body.is_some() && !target.contains_key(header::CONTENT_TYPE) {

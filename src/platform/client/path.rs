@@ -22,6 +22,8 @@ const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.'
 pub struct Path {
     path: String,
     query: String,
+    /// Largest response in bytes; `None` for that of every response.
+    pub(crate) max_response: Option<usize>,
 }
 
 impl Path {
@@ -73,6 +75,12 @@ impl Path {
             Value::Bool(_) | Value::Number(_) => Ok(path.query(&name, &value.to_string())),
             Value::Array(_) | Value::Object(_) => Err(refused(format!("{name} is not a scalar"))),
         })
+    }
+
+    /// Refuses a response of more bytes.
+    pub(crate) fn at_most(mut self, bytes: usize) -> Self {
+        self.max_response = Some(bytes);
+        self
     }
 
     /// Marks the call as one that does not count as a heartbeat.

@@ -22,6 +22,14 @@ use crate::ClientError;
 /// Maximum size of a response; a larger one is refused instead of filling the memory.
 const MAX_RESPONSE_BYTES: usize = 256 * 1024 * 1024;
 
+/// Maximum size of a response of one request, in its extensions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MaxResponse(pub usize);
+
+fn max_response(request: &Request<Bytes>) -> usize {
+    request.extensions().get().map_or(MAX_RESPONSE_BYTES, |MaxResponse(bytes)| *bytes)
+}
+
 /// Time between two warnings that an address does not respond.
 const WARNING_PERIOD: Duration = Duration::from_secs(60);
 
@@ -240,6 +248,7 @@ async fn send_http(
     request: Request<Bytes>,
     timeout: Duration,
 ) -> Result<Response<Bytes>, ClientError> {
+    let max_bytes = max_response(&request);
     let (parts, body) = request.into_parts();
     let received = client
         .request(parts.method, format!("{url}{}", parts.uri))
@@ -255,7 +264,7 @@ async fn send_http(
     let mut pieces = received.bytes_stream();
     while let Some(piece) = pieces.next().await {
         let piece = piece.map_err(broken)?;
-        if body.len() + piece.len() > MAX_RESPONSE_BYTES {
+        if body.len() + piece.len() > max_bytes {
             return Err(too_large());
         }
         body.extend_from_slice(&piece);
@@ -270,9 +279,10 @@ async fn send_in_process(
     router: axum::Router,
     request: Request<Bytes>,
 ) -> Result<Response<Bytes>, ClientError> {
+    let max_bytes = max_response(&request);
     let Ok(response) = router.oneshot(request.map(axum::body::Body::from)).await;
     let (parts, body) = response.into_parts();
-    let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await.map_err(|error| {
+    let body = Limited::new(body, max_bytes).collect().await.map_err(|error| {
         if error.is::<LengthLimitError>() { too_large() } else { lost(error.to_string()) }
     })?;
     Ok(Response::from_parts(parts, body.to_bytes()))

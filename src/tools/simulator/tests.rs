@@ -63,6 +63,11 @@ fn schedules_that_failed_once_keep_every_promise() {
         (982, 600),
         (993, 600),
         (3_291, 400),
+        (4_138, 600),
+        (6_537, 600),
+        (6_897, 600),
+        (9_700, 600),
+        (9_817, 600),
     ] {
         if let Some(text) = simulate(seed, steps).failure_text() {
             panic!("{text}");

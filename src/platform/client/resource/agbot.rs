@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::message::MessagePage;
 use super::record::member_records;
-use super::{by_id, only};
+use super::{MOST_BYTES, by_id, only};
 use crate::{Client, ClientError, Path, Records};
 
 fn agbot_path(org: &str, agbot: &str, rest: &[&str]) -> Path {
@@ -29,7 +29,8 @@ fn served_path(org: &str, agbot: &str, kind: &str, is_confirmed: bool) -> Path {
 impl Client {
     /// All visible agbots of an organization, by `org/agbot`.
     pub async fn list_agbots(&self, org: &str) -> Result<BTreeMap<AgbotId, AgbotResponse>, ClientError> {
-        let found: Option<AgbotsResponse> = self.get(Path::org(org, &["agbots"])).await?;
+        let found: Option<AgbotsResponse> = 
+            self.get(Path::org(org, &["agbots"]).at_most(MOST_BYTES)).await?;
         Ok(by_id(found.unwrap_or_default().agbots, AgbotId::from_text))
     }
 

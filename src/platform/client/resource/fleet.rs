@@ -15,7 +15,7 @@ use evenkeel_wire::exchange::utility::ApiResponse;
 use http::Method;
 use serde::Serialize;
 
-use super::{by_id, only};
+use super::{MOST_BYTES, by_id, only};
 use crate::{Client, ClientError, Path};
 
 /// Name of a policy that does not exist.
@@ -77,7 +77,8 @@ impl Client {
 
     /// All HA groups of an organization, sorted by name.
     pub async fn list_ha_groups(&self, org: &str) -> Result<Vec<HaGroupResponse>, ClientError> {
-        let found: Option<HaGroupsResponse> = self.get(Path::org(org, &["hagroups"])).await?;
+        let found: Option<HaGroupsResponse> = 
+            self.get(Path::org(org, &["hagroups"]).at_most(MOST_BYTES)).await?;
         Ok(found.unwrap_or_default().node_groups)
     }
 

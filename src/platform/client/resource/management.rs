@@ -11,7 +11,7 @@ use evenkeel_wire::exchange::utility::ApiResponse;
 use serde_json::Value;
 
 use super::record::member_records;
-use super::{by_id, only};
+use super::{MOST_BYTES, by_id, only};
 use crate::{Client, ClientError, Path, Records};
 
 impl Client {
@@ -21,7 +21,7 @@ impl Client {
         org: &str,
     ) -> Result<BTreeMap<NmpId, ManagementPolicyResponse>, ClientError> {
         let found: Option<ManagementPoliciesResponse> =
-            self.get(Path::org(org, &["managementpolicies"])).await?;
+            self.get(Path::org(org, &["managementpolicies"]).at_most(MOST_BYTES)).await?;
         Ok(by_id(found.unwrap_or_default().management_policy, NmpId::from_text))
     }
 

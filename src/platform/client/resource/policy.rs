@@ -8,7 +8,7 @@ use evenkeel_wire::exchange::pattern::{PatternResponse, PatternsResponse};
 use evenkeel_wire::exchange::utility::ApiResponse;
 use serde::Serialize;
 
-use super::{by_id, only};
+use super::{MOST_BYTES, by_id, only};
 use crate::{Client, ClientError, Path};
 
 impl Client {
@@ -18,7 +18,7 @@ impl Client {
         org: &str,
     ) -> Result<BTreeMap<PolicyId, DeploymentPolicyResponse>, ClientError> {
         let found: Option<DeploymentPoliciesResponse> =
-            self.get(Path::org(org, &["business", "policies"])).await?;
+            self.get(Path::org(org, &["business", "policies"]).at_most(MOST_BYTES)).await?;
         Ok(by_id(found.unwrap_or_default().business_policy, PolicyId::from_text))
     }
 
@@ -58,7 +58,8 @@ impl Client {
         &self,
         org: &str,
     ) -> Result<BTreeMap<PatternId, PatternResponse>, ClientError> {
-        let found: Option<PatternsResponse> = self.get(Path::org(org, &["patterns"])).await?;
+        let found: Option<PatternsResponse> = 
+            self.get(Path::org(org, &["patterns"]).at_most(MOST_BYTES)).await?;
         Ok(by_id(found.unwrap_or_default().patterns, PatternId::from_text))
     }
 
