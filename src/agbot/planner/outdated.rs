@@ -161,7 +161,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        fixture::running_group,
+        fixture::{deployment_policy, running_group},
         health::{Entity, HealthEvent, HealthState, PLACEMENT, stored_reports},
     };
 
@@ -186,7 +186,9 @@ mod tests {
         let (mut model, now) = running_group(&["a", "b"]);
         let leases = (0..model.settings.partition_count).map(|partition| (partition, 1)).collect();
         model.apply(&Event::PartitionsChanged { leases }, now);
-        let policy = PolicyId::new("o", "p");
+        let facts = deployment_policy();
+        let policy = facts.id.clone();
+        model.apply(&Event::DeploymentPolicyChanged { policy: Box::new(facts) }, now);
         let partition = model.lease_for_workload(&policy).expect("every partition is held").partition;
         let text = "no slot can be upgraded".to_owned();
         let report = SystemReport::new(PLACEMENT, "UpgradeBlocked", HealthState::Warning, text);
