@@ -189,6 +189,8 @@ impl Focus {
         let remembered = model.rollouts.iter().filter(|(_, rollout)| rollout.remembers_failure());
         self.group_rollouts.extend(remembered.map(|(group_rollout, _)| group_rollout.clone()));
         self.add_all_active_units(model);
+        // What an agbot that has stopped reported may be over, and nothing else may touch it.
+        self.add_reported(model, |_| true);
         let with_tasks = model.policies().filter(|facts| facts.orchestration.document.is_some());
         self.workloads.extend(with_tasks.map(|facts| facts.id.clone()));
         self.workloads.extend(model.engine.workloads.keys().cloned());

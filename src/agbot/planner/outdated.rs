@@ -14,7 +14,9 @@ use crate::{
     decide::decide,
     event::Event,
     explain::explain,
+    health::{SystemReport, checks},
     model::{Model, UnitRecord},
+    pass::Pass,
     placements::{self, Placements},
     report::{Blocked, Placement},
     workload::{Slot, UnitId},
@@ -31,7 +33,7 @@ pub fn outdated(model: &Model, placements: &Placements, now: Timestamp) -> BTree
     }
     found.extend(of_updates(model, &fresh));
     found.extend(of_pairs(model, placements, &fresh, now));
-    found.extend(of_health(&fresh));
+    found.extend(of_health(model, now));
     found
 }
 
@@ -122,17 +124,33 @@ fn text(placement: &Placement) -> String {
     }
 }
 
-/// Reports about health that a decision would write or drop.
-fn of_health(fresh: &Decision) -> impl Iterator<Item = String> + '_ {
-    fresh.commands.iter().filter_map(|command| match &command.action {
-        Action::DropHealth { .. } => Some(format!("{}: is to be dropped", command.action.key().as_str())),
-        _ => None,
-    })
+/// Reports of the engine about health that checks would write or drop.
+fn of_health(model: &Model, now: Timestamp) -> Vec<String> {
+    let mut pass = Pass::new(model, now, 0);
+    checks::make_all(&mut pass);
+    let mut found = Vec::new();
+    for command in pass.finish().commands {
+        match &command.action {
+            Action::DropHealth { .. } => {
+                found.push(format!("{}: is to be dropped", command.action.key().as_str()));
+            }
+            Action::ReportHealth { entity, reports, .. } => found.extend(reports.iter().map(|report| {
+                let SystemReport { source, property, state, description } = report;
+                let text = without_instants(description);
+                format!("{} {entity}: {source} {property} is {state:?}: {text}", entity.kind().word())
+            })),
+            _ => {}
+        }
+    }
+    found
 }
 
 /// Returns a reason without the instants that it names: they say until when, and change while the reason does not.
 fn without_times(blocked: &Blocked) -> String {
-    let text = blocked.to_string();
+    without_instants(&blocked.to_string())
+}
+
+fn without_instants(text: &str) -> String {
     let is_time = |word: &&str| word.trim_end_matches([',', ';', ')', ':']).parse::<Timestamp>().is_ok();
     text.split_whitespace().filter(|word| !is_time(word)).collect::<Vec<_>>().join(" ")
 }
@@ -142,7 +160,10 @@ mod tests {
     use evenkeel_ids::NodeId;
 
     use super::*;
-    use crate::fixture::running_group;
+    use crate::{
+        fixture::{deployment_policy, running_group},
+        health::{Entity, HealthEvent, HealthState, PLACEMENT, stored_reports},
+    };
 
     #[test]
     fn reason_that_holds_no_more_is_found_and_one_that_holds_is_not() {
@@ -158,5 +179,31 @@ mod tests {
         placements.note([((node.clone(), policy.clone()), stale)], now);
         let found = outdated(&model, &placements, now);
         assert!(found.iter().any(|text| text.starts_with(&format!("({node}, {policy}): "))), "{found:?}");
+    }
+
+    #[test]
+    fn warning_about_what_holds_no_more_is_found() {
+        let (mut model, now) = running_group(&["a", "b"]);
+        let leases = (0..model.settings.partition_count).map(|partition| (partition, 1)).collect();
+        model.apply(&Event::PartitionsChanged { leases }, now);
+        let facts = deployment_policy();
+        let policy = facts.id.clone();
+        model.apply(&Event::DeploymentPolicyChanged { policy: Box::new(facts) }, now);
+        let partition = model.lease_for_workload(&policy).expect("every partition is held").partition;
+        let text = "no slot can be upgraded".to_owned();
+        let report = SystemReport::new(PLACEMENT, "UpgradeBlocked", HealthState::Warning, text);
+        let events: Vec<HealthEvent> =
+            stored_reports(&[], &[report], 60, partition, now).iter().map(HealthEvent::of).collect();
+        assert_eq!(of_health(&model, now), Vec::<String>::new());
+        let entity = Entity::Workload(policy);
+        model.health.put(&entity, events);
+        let found = of_health(&model, now);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains("UpgradeBlocked is Ok"), "{found:?}");
+        let checks = decide(&model, &Event::FullReconcile, now, 0).health_checks;
+        assert!(
+            checks.iter().any(|(checked, _)| *checked == entity),
+            "an agbot that starts checks it: {checks:?}"
+        );
     }
 }

@@ -258,6 +258,17 @@ pub(crate) fn handle(world: &mut World, index: usize, event: &Event, mail: Optio
 fn report_health(world: &mut World, index: usize, command: Command) {
     let now = world.now();
     let outcome = world.database.execute(&command, None, &|_| false, now);
+    let entities = match &command.action {
+        Action::ReportHealth { entity, .. } => vec![entity.clone()],
+        Action::DropHealth { entities, .. } => entities.clone(),
+        _ => Vec::new(),
+    };
+    // Every agbot reads it in the log, here at once.
+    let stored: Vec<Event> =
+        entities.into_iter().filter_map(|entity| world.database.read(&Row::Health(entity))).collect();
+    for agbot in world.agbots.iter_mut().filter(|agbot| agbot.is_up) {
+        stored.iter().for_each(|event| agbot.model.apply(event, now));
+    }
     let event = Event::CommandOutcome { command: Box::new(command), outcome };
     world.agbots[index].model.apply(&event, now);
 }
