@@ -185,7 +185,7 @@ fn below_minimum(world: &World, workload: &Workload, (task, recovery): (&Task, &
     }
     let is_other = |one: &&Task| {
         let is_member = one.node.as_ref().is_some_and(|one| one != node && group.members.contains(one));
-        is_member && one.is_live() && !is_on_lost_node(world, one)
+        is_member && one.is_live() && place_of(one) != place_of(task) && !is_on_lost_node(world, one)
     };
     let others = tasks_of(world, &workload.policy).filter(is_other).count();
     let keys = [facts.service.clone()];
