@@ -4,7 +4,7 @@
 
 use evenkeel_domain::orchestration::{HealthPolicy, RestartCondition, health_policy::DetectionType};
 use evenkeel_ids::{AgreementId, NodeId, PolicyId};
-use evenkeel_planner::{event::Event, report::Blocked};
+use evenkeel_planner::event::Event;
 
 use super::{
     agbot,
@@ -37,12 +37,6 @@ enum Arrival {
 const ARRIVALS: [Arrival; 4] =
     [Arrival::Before, Arrival::SameStepPollFirst, Arrival::SameStepReportFirst, Arrival::After];
 
-/// Returns whether a recovery would take the last other instance of an HA group: it waits for as long as that is so.
-fn is_kept_back(world: &World, policy: &PolicyId) -> bool {
-    let known = world.agbots.iter().flat_map(|one| one.model.workload_units_of(policy));
-    known.flat_map(|(_, unit)| &unit.blocked).any(|(_, blocked)| matches!(blocked, Blocked::HaMinimum { .. }))
-}
-
 /// Ends instances and waits until each runs again.
 pub(crate) fn check(world: &mut World) {
     if !task_health::is_drawn(world) || world.checker.violation.is_some() {
@@ -58,7 +52,7 @@ pub(crate) fn check(world: &mut World) {
         let is_back = world.run_until(RECOVERY_SECS, |world| {
             world.steps.is_multiple_of(16) && invariants::waiting(world).is_empty()
         });
-        if !is_back && world.checker.violation.is_none() && !is_kept_back(world, &policy) {
+        if !is_back && world.checker.violation.is_none() {
             let mut waiting = invariants::waiting(world);
             waiting.extend(workload::records(world));
             let waiting = waiting.join("; ");

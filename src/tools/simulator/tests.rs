@@ -68,6 +68,7 @@ fn schedules_that_failed_once_keep_every_promise() {
         (6_897, 600),
         (9_700, 600),
         (9_817, 600),
+        (5_051, 600),
     ] {
         if let Some(text) = simulate(seed, steps).failure_text() {
             panic!("{text}");

@@ -365,10 +365,13 @@ fn waiting_in(world: &World, facts: &DeploymentPolicyFacts, workload: &Workload)
         // Instances on nodes where the new version would not be placed stay.
         let may_have = may_start_on(world, workload, node) && !has_left(world, policy, node);
         let is_outdated = Some(version) != best && may_have;
-        if is_outdated || !selected.contains(node) {
+        // What nothing has replaced stays.
+        let task = task_of(world, policy, agreement);
+        let is_unreplaced = task.is_some_and(|task| lacks_node(world, task));
+        if (is_outdated || !selected.contains(node)) && !is_unreplaced {
             waiting.push(format!("{node} runs {policy} {version} and should not; wanted is {best:?}"));
         }
-        found.entry(task_of(world, policy, agreement).map(|task| &task.unit_id)).or_default().push(node);
+        found.entry(task.map(|task| &task.unit_id)).or_default().push(node);
     }
     let parts = workload_units(policy, &workload.scope, &selected, &world.exchange.groups);
     for unit in &parts {
@@ -387,12 +390,18 @@ fn waiting_in(world: &World, facts: &DeploymentPolicyFacts, workload: &Workload)
             .map(|(unit, on)| format!("{policy} runs on {on:?}, outside of its units: {unit:?}")),
     );
     let mut slots: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
-    for task in tasks_of(world, policy).filter(|task| task.is_live()) {
+    for task in tasks_of(world, policy).filter(|task| task.is_live() && !lacks_node(world, task)) {
         slots.entry((&task.unit_id, &task.slot)).or_default().insert(task.id.as_str());
     }
     let doubled = slots.into_iter().find(|(_, tasks)| tasks.len() > 1);
     waiting.extend(doubled.map(|((_, slot), tasks)| format!("slot {slot} of {policy} has {tasks:?}")));
     waiting
+}
+
+/// Returns whether the replacement in the slot of a task has no node.
+fn lacks_node(world: &World, task: &Task) -> bool {
+    let of_slot = |one: &&Task| one.unit_id == task.unit_id && one.slot == task.slot && one.is_wanted();
+    tasks_of(world, &task.unit_id.policy).filter(of_slot).any(|one| one.node.is_none())
 }
 
 /// Returns the rows of the workloads that wait, for the report.

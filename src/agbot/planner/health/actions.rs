@@ -13,6 +13,7 @@ use crate::{
     place::{Constraint, NodeState, UnitNode},
     reconcile::UnitPass,
     report::Blocked,
+    settings::UpdateOrder,
     usage::later,
     workload::{DesiredState, PreparedAction, Recovery, RecoveryCommand, Task, TaskHealth, WorkflowCall},
 };
@@ -205,7 +206,13 @@ pub(super) fn replace(
         _ => return Err("the action is not known to the hub".to_owned()),
     };
     let cause = cause_of(pass, task, recovery);
-    if !may_take_away(pass, task, recovery, Change::Stop { node: node.clone() }) {
+    // Of one that has ended nothing is taken away.
+    let change = if task.state.is_ended() {
+        Change::Replace { node: Some(node.clone()), may_run: false, order: UpdateOrder::StopFirst }
+    } else {
+        Change::Stop { node: node.clone() }
+    };
+    if !may_take_away(pass, task, recovery, change) {
         return Ok(());
     }
     note_action(pass, task);
