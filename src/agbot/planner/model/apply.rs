@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId};
 use jiff::Timestamp;
 
-use super::{ListedAgreements, Liveness, Model, NodeRecord, Observed, clock::not_ahead};
+use super::{
+    ListedAgreements, Liveness, Model, NodeRecord, Observed,
+    clock::{is_ahead, not_ahead},
+};
 use crate::{
     agreement::{Agreement, AgreementState},
     event::{AgreementMessage, Event, MessageBody},
@@ -218,7 +221,9 @@ impl Model {
                 }
             }
             None => {
-                if node.last_heartbeat < self.began_at && node.last_heartbeat.is_some() {
+                // One that a clock recorded which was ahead may be of any age.
+                let is_unheard = |seen| Some(seen) < self.began_at || is_ahead(seen, now);
+                if node.last_heartbeat.is_some_and(is_unheard) {
                     self.unheard.insert(node.id.clone());
                 }
                 let group = self.group_of.get(&node.id).map(GroupId::name);

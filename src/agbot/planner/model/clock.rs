@@ -304,6 +304,24 @@ mod tests {
     }
 
     #[test]
+    fn heartbeat_that_lies_in_the_future_proves_no_life_when_the_agbot_starts() {
+        let mut model = Model::new(PlannerSettings::default());
+        for name in ["up", "dead"] {
+            let facts =
+                NodeFacts { last_heartbeat: Some(at(3_600)), ..NodeFacts::new(NodeId::new("o", name)) };
+            model.apply(&Event::NodeChanged { node: Box::new(facts) }, at(0));
+            assert!(matches!(model.liveness(&NodeId::new("o", name), at(0)), Liveness::Unheard { .. }));
+        }
+        let limit = i64::try_from(model.settings.node_down_after_secs).expect("small");
+        for second in (5..=limit + 5).step_by(5) {
+            hear(&mut model, &[("up", second - 2), ("dead", 3_600)], second);
+            assert!(is_alive(&model, "up", second) && !is_alive(&model, "dead", second));
+        }
+        let dead = NodeId::new("o", "dead");
+        assert!(matches!(model.liveness(&dead, at(limit + 5)), Liveness::Down { .. }));
+    }
+
+    #[test]
     fn clock_that_is_set_ahead_makes_no_node_silent() {
         let mut model = model(&["a"], at(0));
         hear(&mut model, &[("a", 0)], 1);

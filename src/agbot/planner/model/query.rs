@@ -6,7 +6,7 @@ use evenkeel_domain::review::{self, Finding};
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
 
-use super::{Consumers, Model};
+use super::{Consumers, Model, clock::is_ahead};
 use crate::{
     agreement::{Agreement, AgreementState, CancelReason},
     claims::{Claim, Scope},
@@ -92,7 +92,7 @@ impl Model {
         if is_stopped || silence >= limit && !may_rejoin() {
             return down;
         }
-        if secs_since(seen, now) >= limit {
+        if secs_since(seen, now) >= limit || self.is_of_unknown_age(node, seen) {
             return Liveness::Unheard { since: seen };
         }
         // An agent that reports no monitor state may run on a node whose former agent announced one.
@@ -100,6 +100,12 @@ impl Model {
             Some(since) if monitor_state != NodeMonitorState::Idle => away(since),
             _ => Liveness::Alive,
         }
+    }
+
+    /// Returns whether the only heartbeat of a node since the start was recorded by a clock that was ahead: it proves no life.
+    fn is_of_unknown_age(&self, node: &NodeId, seen: Timestamp) -> bool {
+        let stored = self.nodes.get(node).and_then(|record| record.stored_heartbeat);
+        self.unheard.contains(node) && stored.is_some_and(|stored| is_ahead(stored, seen))
     }
 
     /// Returns the start and the end of the grace period of a node whose agent announced an absence.

@@ -29,8 +29,7 @@ fn served_path(org: &str, agbot: &str, kind: &str, is_confirmed: bool) -> Path {
 impl Client {
     /// All visible agbots of an organization, by `org/agbot`.
     pub async fn list_agbots(&self, org: &str) -> Result<BTreeMap<AgbotId, AgbotResponse>, ClientError> {
-        let found: Option<AgbotsResponse> = 
-            self.get(Path::org(org, &["agbots"]).at_most(MOST_BYTES)).await?;
+        let found: Option<AgbotsResponse> = self.get(Path::org(org, &["agbots"]).at_most(MOST_BYTES)).await?;
         Ok(by_id(found.unwrap_or_default().agbots, AgbotId::from_text))
     }
 

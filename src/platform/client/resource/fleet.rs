@@ -77,7 +77,7 @@ impl Client {
 
     /// All HA groups of an organization, sorted by name.
     pub async fn list_ha_groups(&self, org: &str) -> Result<Vec<HaGroupResponse>, ClientError> {
-        let found: Option<HaGroupsResponse> = 
+        let found: Option<HaGroupsResponse> =
             self.get(Path::org(org, &["hagroups"]).at_most(MOST_BYTES)).await?;
         Ok(found.unwrap_or_default().node_groups)
     }

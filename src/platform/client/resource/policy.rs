@@ -58,7 +58,7 @@ impl Client {
         &self,
         org: &str,
     ) -> Result<BTreeMap<PatternId, PatternResponse>, ClientError> {
-        let found: Option<PatternsResponse> = 
+        let found: Option<PatternsResponse> =
             self.get(Path::org(org, &["patterns"]).at_most(MOST_BYTES)).await?;
         Ok(by_id(found.unwrap_or_default().patterns, PatternId::from_text))
     }
