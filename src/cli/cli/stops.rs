@@ -116,8 +116,7 @@ impl PolicyWrite {
         let mut constraints = texts(document.get("constraints"));
         let is_of_names = |letter: char| letter.is_alphanumeric() || "-_.".contains(letter);
         let names_group = |text: &str| text.split(|letter| !is_of_names(letter)).any(|word| word == group);
-        let is_about =
-            |text: &String| text.contains(HA_GROUP) && (names_group(text) || text.contains("!="));
+        let is_about = |text: &String| text.contains(HA_GROUP) && (names_group(text) || text.contains("!="));
         let scope = texts(document.pointer("/orchestration/scope/haGroups"));
         let is_named = |name: &String| ["*", group].contains(&name.rsplit('/').next().unwrap_or_default());
         if !constraints.iter().any(is_about) && (is_removed || !scope.iter().any(is_named)) {

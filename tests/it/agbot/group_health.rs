@@ -178,6 +178,7 @@ async fn check_that_a_user_orders_is_made_by_the_owner_of_the_group() {
     let password = scratch.join("hub/root-password").to_string_lossy().into_owned();
     options.extend(["--root-password-file", &password]);
     let second = Hub::start(&second_scratch, &options).await;
+    std::fs::copy(&password, second_scratch.join("hub/root-password")).expect("the same password");
     let fleet = Fleet::start(&scratch, &hub, 2).await;
     fleet.publish(&hub, "1.0.0").await;
     want(&fleet, &hub, "1.0.0", json!({"mode": "global"})).await;

@@ -230,7 +230,7 @@ fn deletion_of_a_silent_node_delays_nothing_without_fencing_or_after_the_end_of_
 
 #[test]
 fn deletion_of_a_silent_node_withdraws_no_permit_of_the_instance_that_replaced_its_own() {
-    let mut fleet = silent(true);
+    let mut fleet = silent(false);
     fleet.register("n2", |_| {});
     fleet.run_until(300, runs_on_second);
     delete_silent(&mut fleet, 0, None);

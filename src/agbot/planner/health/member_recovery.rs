@@ -154,7 +154,9 @@ pub(super) fn check_members(draft: &mut Draft<'_>) -> (u64, u64) {
         let reason = model.examine_node(policy, node, now).failure()?;
         Some((node.clone(), reason))
     });
-    let failed: Vec<(NodeId, String)> = failed.collect();
+    let mut failed: Vec<(NodeId, String)> = failed.collect();
+    // Those whose recovery did not help come after those that had none.
+    failed.sort_by_key(|(node, _)| draft.row.recoveries.get(node).map(|recovery| recovery.ended_at));
     withhold(draft, &members, &failed, is_up);
     let unhealthy = failed.len() as u64;
     for (node, reason) in failed {

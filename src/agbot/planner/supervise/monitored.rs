@@ -34,6 +34,15 @@ pub(super) fn is_examined(pass: &mut UnitPass<'_>, task: &Task, timeout_secs: u6
 
 /// Returns until when instances of the version that fail their checks now are not yet judged.
 pub(super) fn failing_until(pass: &UnitPass<'_>) -> Option<Timestamp> {
+    failing(pass).into_iter().max()
+}
+
+/// Looks again when an instance that fails its checks now counts as failed.
+pub(super) fn wake_for_failing(pass: &mut UnitPass<'_>) {
+    failing(pass).into_iter().for_each(|until| pass.wake(until));
+}
+
+fn failing(pass: &UnitPass<'_>) -> Vec<Timestamp> {
     let slots: Vec<Slot> = pass.all_slots();
     let tasks = slots.iter().flat_map(|slot| pass.tasks(slot).wanted());
     let of_version = tasks.filter(|task| task.spec == pass.versions.current);
@@ -41,5 +50,5 @@ pub(super) fn failing_until(pass: &UnitPass<'_>) -> Option<Timestamp> {
         InstanceHealth::Failing { until } => Some(until),
         InstanceHealth::Healthy | InstanceHealth::Failed(_) | InstanceHealth::Unknown => None,
     });
-    failing.max()
+    failing.collect()
 }

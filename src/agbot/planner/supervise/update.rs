@@ -10,7 +10,7 @@ use super::{
     domain_order::{self, DomainOrder},
     failed_tasks::{failed_tasks, failure_message},
     in_work::slots_in_work,
-    rules, set_aside,
+    monitored, rules, set_aside,
     start_order::{start_first, too_little_room, wants_start_first},
     tickets,
     unhealthy::{self, Failed},
@@ -218,6 +218,7 @@ fn cause(pass: &UnitPass<'_>) -> Cause {
 
 /// Counts tasks of the update that failed, and what was reported to be in error, each once; returns the last new one.
 fn note_failures(pass: &mut UnitPass<'_>) -> Option<Failed> {
+    monitored::wake_for_failing(pass);
     let reported = unhealthy::note(pass);
     note_failed_tasks(pass).or(reported)
 }
