@@ -1,7 +1,7 @@
 //! Recoveries: what no action may do that takes a running instance away.
 //!
 //! Never more at once than the policy allows, none for a cause that most members share, none of the last running member of an HA group, and none
-//! because a check is broken. Source: orchestration C6; engine 8, 9.
+//! because a check is broken. Source: orchestration C6; engine 8.
 
 use std::collections::{BTreeMap, BTreeSet};
 

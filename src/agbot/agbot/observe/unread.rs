@@ -63,10 +63,10 @@ impl UnreadOrgs {
     }
 
     /// Forgets the organizations that are no longer served.
-    pub(super) fn retain(&self, served: &BTreeSet<String>) {
+    pub(super) fn retain(&self, orgs: &BTreeSet<String>) {
         let mut known = self.lock();
-        known.unread.retain(|org, _| served.contains(org));
-        known.read.retain(|org| served.contains(org));
+        known.unread.retain(|org, _| orgs.contains(org));
+        known.read.retain(|org| orgs.contains(org));
     }
 
     /// Returns the organizations that are to be read again now.

@@ -56,11 +56,11 @@ pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
 pub(crate) fn make_all(pass: &mut Pass<'_>) {
     let model = pass.model;
     let with_tasks = model.workloads().flat_map(|record| model.workload_units_of(&record.policy));
-    let units = with_tasks.map(|(unit_id, _)| Entity::WorkloadUnit(unit_id.clone()));
+    let workload_units = with_tasks.map(|(unit_id, _)| Entity::WorkloadUnit(unit_id.clone()));
     let workloads = model.policies().map(|policy| Entity::Workload(policy.id.clone()));
     let targets = model.registrations().map(|row| row.target.clone());
     let known = model.health.entities().cloned();
-    let all: BTreeSet<Entity> = units.chain(workloads).chain(targets).chain(known).collect();
+    let all: BTreeSet<Entity> = workload_units.chain(workloads).chain(targets).chain(known).collect();
     all.iter().for_each(|entity| check(pass, entity));
 }
 
