@@ -136,9 +136,8 @@ async fn agbot_publishes_with_its_own_fencing_numbers_and_agreements_and_leaves_
     api.expect(201, ROOT, "PUT", "/orgs/o/agbots/rival/approval", Value::Null).await;
     let entry = json!({"businessPolOrgid": "o", "businessPol": "*", "nodeOrgid": "o"});
     api.expect(201, OWNER, "POST", "/orgs/o/agbots/rival/businesspols", entry).await;
-    for _ in 0..9 {
-        api.expect(201, RIVAL, "POST", "/orgs/o/agbots/rival/fencing", json!({})).await;
-    }
+    let given = api.expect(201, RIVAL, "POST", "/orgs/o/agbots/rival/fencing", json!({})).await;
+    let number = given["fencing"].as_i64().expect("a number");
     api.expect(201, AGBOT, "PUT", TASK, wanted("running", 5)).await;
 
     let ungiven = api.expect(403, AGBOT, "PUT", TASK, wanted("shutdown", i64::MAX - 1)).await;
@@ -147,11 +146,11 @@ async fn agbot_publishes_with_its_own_fencing_numbers_and_agreements_and_leaves_
     unrecorded["agreementId"] = json!("a2");
     let unrecorded = api.expect(403, AGBOT, "PUT", "/orgs/o/nodes/n/tasks/t2", unrecorded).await;
     assert!(unrecorded.to_string().contains("recorded no agreement 'a2'"), "{unrecorded}");
-    let foreign = api.expect(403, RIVAL, "PUT", "/orgs/o/nodes/n/tasks/t2", wanted("shutdown", 6)).await;
+    let foreign = api.expect(403, RIVAL, "PUT", "/orgs/o/nodes/n/tasks/t2", wanted("shutdown", number)).await;
     assert!(foreign.to_string().contains("recorded no agreement 'a1'"), "{foreign}");
     for (method, path, body) in [
-        ("PUT", TASK.to_owned(), wanted("shutdown", 9)),
-        ("DELETE", format!("{TASK}?fencing=9"), Value::Null),
+        ("PUT", TASK.to_owned(), wanted("shutdown", number)),
+        ("DELETE", format!("{TASK}?fencing={number}"), Value::Null),
     ] {
         let refused = api.expect(403, RIVAL, method, &path, body).await;
         assert!(refused.to_string().contains("was published by agbot 'o/b'"), "{refused}");
@@ -161,7 +160,7 @@ async fn agbot_publishes_with_its_own_fencing_numbers_and_agreements_and_leaves_
 
     // Its tasks are left to nobody when it is deleted.
     api.expect(204, OWNER, "DELETE", "/orgs/o/agbots/b", Value::Null).await;
-    api.expect(204, RIVAL, "DELETE", &format!("{TASK}?fencing=9"), Value::Null).await;
+    api.expect(204, RIVAL, "DELETE", &format!("{TASK}?fencing={number}"), Value::Null).await;
 }
 
 /// 2-S3. Records that the reference does not have reach only callers that ask for them.
