@@ -106,7 +106,7 @@ async fn hub_logs_that_the_agents_of_a_policy_are_incompatible_and_that_they_are
     let hub = hub(&scratch).await;
     let fleet = Fleet::start(&scratch, &hub, 2).await;
     fleet.publish(&hub, "1.0.0").await;
-    want(&fleet, &hub, "1.0.0", json!({"mode": "failover"})).await;
+    want(&fleet, &hub, "1.0.0", json!({"mode": "failover", "orchestrate": "ha"})).await;
     runs(&fleet, "1.0.0", 1).await;
     let lines = [
         (2, "WARN", "cluster members run incompatible versions. disable ha orchestration"),
