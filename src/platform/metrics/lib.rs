@@ -233,7 +233,7 @@ impl Metrics {
 }
 
 /// Labels whose values are names that users have given.
-const NAMING: [&str; 3] = ["policy", "unit", "group"];
+const NAMING: [&str; 4] = ["policy", "unit", "group", "org"];
 
 /// Returns values by their labels without the hidden ones, in the order in which they were first seen.
 fn sums(names: &[&str], values: &Labeled, hidden: &[&str]) -> Vec<(String, f64)> {
