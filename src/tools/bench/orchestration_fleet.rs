@@ -167,7 +167,7 @@ fn node_facts(id: &NodeId) -> NodeFacts {
     NodeFacts {
         arch: "amd64".into(),
         public_key: "key".into(),
-        last_heartbeat: Some(at(20)),
+        last_heartbeat: Some(at(0)),
         ..NodeFacts::new(id.clone())
     }
 }
