@@ -169,7 +169,7 @@ fn follow_stops(pass: &mut Pass<'_>, lease: Lease, node: &NodeId, policy: &Polic
             pass.issue(lease, action, (node, policy));
             continue;
         };
-        if matches!(model.liveness(node, now), Liveness::Down { .. }) {
+        if model.is_down(node, now) {
             continue;
         }
         let asked_at = agreement.verified_at.map_or(since, |at| at.max(since));

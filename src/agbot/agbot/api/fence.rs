@@ -9,7 +9,6 @@ use axum::Json;
 use evenkeel_agbot_store::event::{self as events, EventRow};
 use evenkeel_agbot_store::workload as workloads;
 use evenkeel_ids::{NodeId, PolicyId};
-use evenkeel_planner::model::Liveness;
 use evenkeel_planner::workload::Instance;
 use evenkeel_store::retry;
 use evenkeel_wire::exchange::utility::ApiResponse;
@@ -50,7 +49,7 @@ fn affected(context: &Context, node: &NodeId) -> Result<BTreeSet<PolicyId>, Refu
     if model.node(node).is_none() {
         return Err(Refusal::new(StatusCode::NOT_FOUND, format!("node: {node} does not exist")));
     }
-    if !matches!(model.liveness(node, context.now()), Liveness::Down { .. }) {
+    if !model.is_down(node, context.now()) {
         let text = format!("node: {node} is not down: its agent stops its instances itself");
         return Err(Refusal::new(StatusCode::CONFLICT, text));
     }

@@ -179,7 +179,7 @@ fn gone_services(context: &Context, services: &Services) -> Vec<Event> {
     gone.map(|service| Event::ServiceRemoved { service }).collect()
 }
 
-/// What is read of one organization.
+/// The events and objects read from one organization.
 #[derive(Default)]
 struct OfOrg {
     found: Found,

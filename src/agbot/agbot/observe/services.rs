@@ -13,7 +13,7 @@ use crate::context::Context;
 /// The services that were read: each key once, whatever requires it.
 #[derive(Default)]
 pub(super) struct Services {
-    /// What the versions of a service require, or why they could not be read.
+    /// Services required by the versions of a service, or the error of reading them.
     requirements: BTreeMap<ServiceKey, Result<BTreeSet<ServiceKey>, ClientError>>,
     found: BTreeSet<ServiceId>,
     events: Vec<Event>,

@@ -48,7 +48,7 @@ pub(crate) fn group_state(
                 failing.extend(is_failing(pass, member, &keys).then(|| member.clone()));
             }
             Err(why) => {
-                if matches!(pass.model.liveness(member, pass.now), Liveness::Down { .. }) {
+                if pass.model.is_down(member, pass.now) {
                     down.insert(member.clone());
                 }
                 let claim = claim.filter(|_| pass.model.liveness(member, pass.now) == Liveness::Alive);
@@ -104,9 +104,7 @@ fn is_intended(
     if model.node(member).is_none() {
         return false;
     }
-    if offline == OfflinePeerPolicy::Proceed
-        && matches!(model.liveness(member, pass.now), Liveness::Down { .. })
-    {
+    if offline == OfflinePeerPolicy::Proceed && model.is_down(member, pass.now) {
         return false;
     }
     model.live_on(member).any(|agreement| keys.contains(&agreement.service_key))

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::{
     claims::{Claim, ReleaseReason, Scope},
-    model::{Liveness, Model},
+    model::Model,
     usage::later,
     workload::Task,
 };
@@ -35,7 +35,7 @@ pub(crate) fn reason_to_release(model: &Model, claim: &Claim, now: Timestamp) ->
         return None;
     }
     // No other member waits for one that is down. It counts as missing in the minimum available.
-    if matches!(model.liveness(&claim.node, now), Liveness::Down { .. }) {
+    if model.is_down(&claim.node, now) {
         return Some(ReleaseReason::NodeSilent);
     }
     // Whether the member runs or not, its part in the update is over; the minimum available counts it as what it is.

@@ -28,7 +28,7 @@ use crate::{
     },
     fixture::{agreement, at, deployment_policy, service},
     health::{Entity, HealthEvent, HealthReport, StoredReport, stored_reports},
-    model::{Liveness, Model},
+    model::Model,
     reconcile::UnitEvent,
     rolling::action::Requester,
     settings::PlannerSettings,
@@ -534,8 +534,7 @@ impl Fleet {
         let of_policy = self.tasks().into_iter().filter(|task| task.unit_id.policy == policy(name));
         let nodes = of_policy.filter(|task| is_meant(task)).filter_map(|task| task.node.as_ref());
         // Instances on a lost node are not observed.
-        let nodes =
-            nodes.filter(|node| !matches!(self.model.liveness(node, self.now), Liveness::Down { .. }));
+        let nodes = nodes.filter(|node| !self.model.is_down(node, self.now));
         nodes.map(|node| node.name().to_owned()).collect()
     }
 

@@ -397,14 +397,8 @@ fn owner_of_the_group_polls_the_members_of_other_agbots() {
     assert_eq!(of_other(&fleet), None);
 }
 
-/// C7: the reports of peers are older than the order; only what they find after it decides.
-#[test]
-fn check_that_a_user_orders_waits_for_what_the_peers_find() {
-    let mut fleet = fleet(examined_by(json!({"type": "LB_STATUS_POLLING"})));
-    fleet.put_policy("other", json!({"mode": "replicated", "replicas": 3}));
-    fleet.run(2 * INTERVAL);
-    let until = checked_by(&fleet.model, &GroupId::new("o", "g"), fleet.now).expect("peers examine them");
-    let check = GroupCheck { node: None, operation: None, until };
+/// A user orders a recovery that begins with a check.
+fn order_check(fleet: &mut Fleet, check: GroupCheck) {
     let action = GroupAction {
         id: "7".into(),
         actor: "o/ann".into(),
@@ -416,6 +410,16 @@ fn check_that_a_user_orders_waits_for_what_the_peers_find() {
     let policy = fleet.model.health_policy_of(&group()).expect("it has one").clone();
     let row = known.ordered(&action, None, &policy).expect("no other action");
     fleet.handle(&Event::RegistrationRecorded { target: group(), registration: Some(Box::new(row)) });
+}
+
+/// C7: the reports of peers are older than the order; only what they find after it decides.
+#[test]
+fn check_that_a_user_orders_waits_for_what_the_peers_find() {
+    let mut fleet = fleet(examined_by(json!({"type": "LB_STATUS_POLLING"})));
+    fleet.put_policy("other", json!({"mode": "replicated", "replicas": 3}));
+    fleet.run(2 * INTERVAL);
+    let until = checked_by(&fleet.model, &GroupId::new("o", "g"), fleet.now).expect("peers examine them");
+    order_check(&mut fleet, GroupCheck { node: None, operation: None, until });
     fleet.unreached.insert(node("n2"));
     fleet.run(10);
     assert!(!fleet.has_event("orchestration.ended"), "the peers have not examined anything since");
@@ -437,18 +441,7 @@ fn check_of_the_hub_is_made_by_the_agbot_that_decides_about_the_group() {
     let owned = partition_of_group(&id, fleet.model.settings().partition_count);
     fleet.handle(&Event::PartitionsChanged { leases: [((owned + 1) % 16, 1)].into() });
     let until = checked_by(&fleet.model, &id, fleet.now).expect("the other one needs time");
-    let check = GroupCheck { node: Some(node("n2")), operation: None, until };
-    let known = fleet.model.registration(&group()).expect("it is registered").clone();
-    let policy = fleet.model.health_policy_of(&group()).expect("it has one").clone();
-    let action = GroupAction {
-        id: "7".into(),
-        actor: "o/ann".into(),
-        accepted_at: fleet.now,
-        members: Vec::new(),
-        check: Some(check),
-    };
-    let row = known.ordered(&action, None, &policy).expect("no other action");
-    fleet.handle(&Event::RegistrationRecorded { target: group(), registration: Some(Box::new(row)) });
+    order_check(&mut fleet, GroupCheck { node: Some(node("n2")), operation: None, until });
     assert_eq!(fleet.model.ordered_group_checks().count(), 0);
     fleet.take_over();
     assert_eq!(fleet.model.ordered_group_checks().collect::<Vec<_>>(), [("7", &id)]);

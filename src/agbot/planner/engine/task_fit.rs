@@ -12,7 +12,7 @@ use crate::{
     facts::{DeploymentPolicyFacts, VersionChoice},
     goal::StartMode,
     matching::{self, Choice, Fit},
-    model::{Consumers, Liveness, Model},
+    model::{Consumers, Model},
     report::Blocked,
     settings::FailureAction,
     usage::{WorkloadUsage, has_attempts_left, secs_since},
@@ -228,7 +228,7 @@ pub(crate) fn fit(model: &Model, agreement: &Agreement, now: Timestamp) -> Optio
 
 /// Returns the number under which the agreement of a task that is no longer wanted ends.
 pub(crate) fn cancel_reason(model: &Model, agreement: &Agreement, now: Timestamp) -> CancelReason {
-    if matches!(model.liveness(&agreement.node, now), Liveness::Down { .. }) {
+    if model.is_down(&agreement.node, now) {
         return CancelReason::HEARTBEAT_MISSING;
     }
     let Some(task) = model.task_of(agreement) else { return CancelReason::POLICY_CHANGED };

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     engine::ActionRefusal,
-    model::{Liveness, Model},
+    model::Model,
     usage::later,
     workload::{PreparedAction, Task},
 };
@@ -40,13 +40,13 @@ pub fn members_to_recover(
     }
     let has_failed = |member: &NodeId| match examines {
         true => model.examine_node(policy, member, now).failure().is_some(),
-        false => matches!(model.liveness(member, now), Liveness::Down { .. }),
+        false => model.is_down(member, now),
     };
     let meant = facts.members.iter().filter(|member| node.is_none_or(|node| node == *member));
     Ok(meant.filter(|member| has_failed(member)).cloned().collect())
 }
 
-/// Returns when everything that is known about the members of an HA group will have been found anew; none when it is new already.
+/// Returns when every member of an HA group will have been examined again; none when this agbot has done that already.
 ///
 /// Peers examine each other at their interval. What the hub polls the agbot that decides about the group polls at once: this one may have done
 /// so, another one has to read the order first.
@@ -94,7 +94,7 @@ impl Registration {
             return Err(format!("orchestration {} (recovered) in progress: wait until it ends", other.id));
         }
         let mut next = Self { revision: self.revision + 1, ..self.clone() };
-        next.begin(action, operation, policy);
+        next.begin(action, operation, policy, action.accepted_at);
         Ok(next)
     }
 
@@ -104,6 +104,7 @@ impl Registration {
         action: &GroupAction,
         operation: Option<&PreparedAction>,
         policy: &HealthPolicy,
+        at: Timestamp,
     ) {
         self.action = Some(action.clone());
         for node in &action.members {
@@ -117,7 +118,7 @@ impl Registration {
                         None => policy.recovery.actions.iter().map(PreparedAction::from).collect(),
                     };
                     let reason = format!("ordered by {}", action.actor);
-                    let begun = MemberRecovery::new(node, reason, actions, action.accepted_at);
+                    let begun = MemberRecovery::new(node, reason, actions, at);
                     let ordered_by = Some(action.id.clone());
                     self.recoveries.insert(node.clone(), MemberRecovery { ordered_by, ..begun });
                 }

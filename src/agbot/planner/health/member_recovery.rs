@@ -52,9 +52,8 @@ fn begin_checked(draft: &mut Draft<'_>) {
     for node in &members {
         draft.emit("health.recover", Some(node), format!("ordered by {}", action.actor));
     }
-    let begun = GroupAction { members, check: None, accepted_at: now, ..action.clone() };
-    draft.row.begin(&begun, check.operation.as_ref(), policy);
-    draft.row.action = Some(GroupAction { accepted_at: action.accepted_at, ..begun });
+    let begun = GroupAction { members, check: None, ..action.clone() };
+    draft.row.begin(&begun, check.operation.as_ref(), policy, now);
     draft.recheck();
 }
 

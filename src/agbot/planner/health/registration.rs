@@ -123,7 +123,7 @@ pub struct GroupCheck {
     /// Action that replaces those of the health policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<PreparedAction>,
-    /// When everything that was found before the order has been found anew.
+    /// When every member has been examined since the order.
     pub until: Timestamp,
 }
 

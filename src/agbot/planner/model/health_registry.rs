@@ -9,7 +9,7 @@ use evenkeel_ids::{NodeId, PolicyId, TaskId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Liveness, Model};
+use super::Model;
 use crate::{
     command::Lease,
     health::{Entity, Registration},
@@ -277,9 +277,7 @@ impl Model {
     pub(crate) fn are_stopping<'t>(&self, mut tasks: impl Iterator<Item = &'t Task>, now: Timestamp) -> bool {
         tasks.any(|task| {
             let node = task.node.as_ref().filter(|_| !task.state.is_ended());
-            node.is_some_and(|node| {
-                self.node(node).is_some() && !matches!(self.liveness(node, now), Liveness::Down { .. })
-            })
+            node.is_some_and(|node| self.node(node).is_some() && !self.is_down(node, now))
         })
     }
 

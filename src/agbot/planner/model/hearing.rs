@@ -18,7 +18,7 @@ fn period_secs(node_down_after_secs: u64) -> u64 {
     (node_down_after_secs / 4).clamp(1, LONGEST_PERIOD_SECS)
 }
 
-/// Gaps that are told apart.
+/// Maximum number of gaps that are recorded; older ones are merged.
 const GAPS: usize = 4;
 
 /// A time span in which no heartbeat could be read: from the last read before it to the first one after it.

@@ -102,10 +102,15 @@ impl Model {
         }
     }
 
+    /// Returns whether the heartbeats of a node have stopped.
+    pub fn is_down(&self, node: &NodeId, now: Timestamp) -> bool {
+        matches!(self.liveness(node, now), Liveness::Down { .. })
+    }
+
     /// Returns whether the only heartbeat of a node since the start was recorded by a clock that was ahead: it proves no life.
     fn is_of_unknown_age(&self, node: &NodeId, seen: Timestamp) -> bool {
-        let stored = self.nodes.get(node).and_then(|record| record.stored_heartbeat);
-        self.unheard.contains(node) && stored.is_some_and(|stored| is_ahead(stored, seen))
+        let stored = || self.nodes.get(node)?.stored_heartbeat;
+        self.unheard.contains(node) && stored().is_some_and(|stored| is_ahead(stored, seen))
     }
 
     /// Returns the start and the end of the grace period of a node whose agent announced an absence.

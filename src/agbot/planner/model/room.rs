@@ -12,7 +12,7 @@ use evenkeel_domain::orchestration::capacity::Amounts;
 use evenkeel_ids::{NodeId, OrgId, PolicyId, TaskId};
 use jiff::Timestamp;
 
-use super::{Liveness, Model, NodeRecord};
+use super::{Model, NodeRecord};
 use crate::{
     place::{Buffer, Metric, NodeRoom, loading},
     workload::{Slot, SlotTasks, Task, UnitId, Workload},
@@ -127,7 +127,7 @@ impl Model {
         for (node, record) in self.nodes.range::<NodeId, _>((start, Bound::Unbounded)).take(count) {
             last = Some(node.clone());
             let Ok(org) = node.org().parse::<OrgId>() else { continue };
-            if matches!(self.liveness(node, now), Liveness::Down { .. }) {
+            if self.is_down(node, now) {
                 continue;
             }
             let buffer = self.org_settings(node.org()).capacity_buffer();

@@ -9,7 +9,7 @@ use evenkeel_ids::{NodeId, PolicyId, TaskId};
 use jiff::Timestamp;
 
 use super::{
-    Consumers, Liveness, Model,
+    Consumers, Model,
     workload_records::{DecisionCounts, KnownSpec, KnownWorkload, UnitRecord},
 };
 use crate::{
@@ -565,7 +565,7 @@ impl Model {
             due.push(node);
         }
         for node in due {
-            if matches!(self.liveness(&node, now), Liveness::Down { .. }) {
+            if self.is_down(&node, now) {
                 self.touched.insert(node.clone());
                 self.refresh_node(&node, now);
             } else {

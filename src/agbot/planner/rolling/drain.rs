@@ -15,7 +15,6 @@ use crate::{
     agreement::Agreement,
     claims::{Claim, Purpose, ReleaseReason},
     matching::{self, Fit},
-    model::Liveness,
     pair::{self, STOP_CONFIRMATION_SECS},
     pass::Pass,
     usage::later,
@@ -45,7 +44,7 @@ pub(super) fn work(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, claim:
     let model = pass.model;
     pass.watch((&claim.node, &group_rollout.policy.id), claim.deadline);
     let release = |pass: &mut Pass<'_>, why| claim_expiry::release(pass, group_rollout.lease, claim, why);
-    if matches!(model.liveness(&claim.node, pass.now), Liveness::Down { .. }) {
+    if model.is_down(&claim.node, pass.now) {
         return release(pass, ReleaseReason::NodeSilent);
     }
     match model.live_agreement(&claim.node, &group_rollout.policy.id) {

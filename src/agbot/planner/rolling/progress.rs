@@ -8,7 +8,7 @@ use crate::{
     command::{Action, Lease},
     facts::Availability,
     matching::{self, Fit},
-    model::{Liveness, Observed},
+    model::Observed,
     pass::Pass,
     report::HoldReason,
     settings::UpdateOrder,
@@ -155,7 +155,7 @@ pub(super) fn has_caught_up(pass: &Pass<'_>, group_rollout: &GroupRollout<'_>, h
     match hold {
         HoldReason::StepStalled { .. } => {
             runs_wanted
-                || matches!(pass.model.liveness(node, pass.now), Liveness::Down { .. })
+                || pass.model.is_down(node, pass.now)
                 || !matching::is_intended(pass.model, node, &group_rollout.policy.id, pass.now)
                 || pass.model.availability(node) == Availability::Drain
         }

@@ -14,7 +14,7 @@ use crate::{
     command::Action,
     facts::Availability,
     matching::{self, Choice, Fit},
-    model::{Liveness, Observed},
+    model::Observed,
     pair,
     pass::Pass,
     report::{Blocked, HoldReason},
@@ -40,7 +40,7 @@ pub(super) fn work(
     if claim.purpose == Purpose::Drain {
         return drain::work(pass, group_rollout, claim);
     }
-    if matches!(model.liveness(&claim.node, pass.now), Liveness::Down { .. }) {
+    if model.is_down(&claim.node, pass.now) {
         return set_aside(pass, group_rollout, claim);
     }
     let pair = (&claim.node, &group_rollout.policy.id);
