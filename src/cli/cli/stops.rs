@@ -134,25 +134,37 @@ impl PolicyWrite {
 /// the group is removed, what runs for a policy whose scope names it stays.
 pub async fn emptied_group(exchange: &Exchange, name: &str, is_removed: bool) -> Vec<PolicyWrite> {
     let group = exchange.split(name).1;
-    let policies = POLICIES.read(exchange, None).await.unwrap_or_default();
-    let writes = policies.into_iter().filter_map(|(policy, document)| {
-        PolicyWrite::emptied_group(&policy, document.as_value(), (&group, is_removed))
-    });
-    writes.collect()
+    let write =
+        |policy: &str, document: &Value| PolicyWrite::emptied_group(policy, document, (&group, is_removed));
+    writes_to_policies(exchange, write).await
 }
 
 /// Returns the writes that the removal of a service amounts to, for the policies of the caller's organization.
-///
-/// Policies that cannot be read do not prevent the removal.
 pub async fn service_removal(exchange: &Exchange, name: &str) -> Vec<PolicyWrite> {
     let Ok(Some((name, service))) = SERVICES.find(exchange, name).await else { return Vec::new() };
     let mut service = service.into_value();
     service["org"] = Value::from(exchange.split(&name).0);
-    let policies = POLICIES.read(exchange, None).await.unwrap_or_default();
-    let writes = policies.into_iter().filter_map(|(policy, document)| {
-        PolicyWrite::service_removal(&policy, document.as_value(), &service)
-    });
-    writes.collect()
+    writes_to_policies(exchange, |policy, document| PolicyWrite::service_removal(policy, document, &service))
+        .await
+}
+
+/// Returns the writes that something else amounts to for the policies of the caller's organization.
+///
+/// Policies that cannot be read do not prevent it.
+async fn writes_to_policies(
+    exchange: &Exchange,
+    write: impl Fn(&str, &Value) -> Option<PolicyWrite>,
+) -> Vec<PolicyWrite> {
+    match POLICIES.read(exchange, None).await {
+        Ok(policies) => {
+            let policies = policies.into_iter();
+            policies.filter_map(|(policy, document)| write(&policy, document.as_value())).collect()
+        }
+        Err(error) => {
+            note(format!("the instances that this stops are not counted: {error}"));
+            Vec::new()
+        }
+    }
 }
 
 /// Shows how many instances of each policy the writes stop, and returns the policies of which they stop all.
