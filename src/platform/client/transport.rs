@@ -265,7 +265,7 @@ async fn send_http(
     while let Some(piece) = pieces.next().await {
         let piece = piece.map_err(broken)?;
         if body.len() + piece.len() > max_bytes {
-            return Err(too_large());
+            return Err(too_large(max_bytes));
         }
         body.extend_from_slice(&piece);
     }
@@ -283,7 +283,7 @@ async fn send_in_process(
     let Ok(response) = router.oneshot(request.map(axum::body::Body::from)).await;
     let (parts, body) = response.into_parts();
     let body = Limited::new(body, max_bytes).collect().await.map_err(|error| {
-        if error.is::<LengthLimitError>() { too_large() } else { lost(error.to_string()) }
+        if error.is::<LengthLimitError>() { too_large(max_bytes) } else { lost(error.to_string()) }
     })?;
     Ok(Response::from_parts(parts, body.to_bytes()))
 }
@@ -296,6 +296,6 @@ fn lost(reason: String) -> ClientError {
     ClientError::Transport { retryable: true, reason }
 }
 
-fn too_large() -> ClientError {
-    ClientError::Decode("the response is larger than any response of the API".to_owned())
+fn too_large(max_bytes: usize) -> ClientError {
+    ClientError::Decode(format!("the response is larger than {} MiB", max_bytes >> 20))
 }
