@@ -87,7 +87,7 @@ async fn hub_agbot_yields_to_the_agbot_of_a_plain_user_only_after_an_administrat
     let approval = format!("{RIVAL}/approval");
     assert_eq!(hub.call_as(eve, "PUT", &approval, None).await.0, 403, "nobody approves its own agbot");
     assert_eq!(hub.call("PUT", &approval, None).await.0, 201);
-    // Whoever made the agbot has its token.
+    // The user who created the agbot has its token.
     assert_eq!(hub.call("DELETE", entries, None).await.0, 204);
     assert_eq!(serves(("o/rival", "secret-rival")).await.0, 201);
     fleet.publish(&hub, "2.0.0").await;
@@ -113,17 +113,24 @@ async fn hub_agbot_yields_to_the_agbot_of_a_plain_user_only_after_an_administrat
     assert_eq!(hub.stop().await, 0);
 }
 
+/// Creates organizations, each with the administrator `ada` and the ordinary user `eve`.
+async fn make_orgs(hub: &Hub, orgs: [&str; 2]) {
+    for org in orgs {
+        let body = json!({"label": org, "description": org});
+        assert_eq!(hub.call("POST", &format!("/orgs/{org}"), Some(body)).await.0, 201);
+        for (name, is_admin) in [("ada", true), ("eve", false)] {
+            let user = json!({"password": "secret", "email": "x@y", "admin": is_admin});
+            assert_eq!(hub.call("POST", &format!("/orgs/{org}/users/{name}"), Some(user)).await.0, 201);
+        }
+    }
+}
+
 /// Nodes take the names of agbots that may make agreements with them from this list.
 #[tokio::test]
 async fn entry_without_an_organization_of_nodes_names_the_agbot_to_no_other_organization() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
-    for org in ["victim", "evil"] {
-        let body = json!({"label": org, "description": org});
-        assert_eq!(hub.call("POST", &format!("/orgs/{org}"), Some(body)).await.0, 201);
-        let user = json!({"password": "secret", "email": "x@y", "admin": true});
-        assert_eq!(hub.call("POST", &format!("/orgs/{org}/users/ada"), Some(user)).await.0, 201);
-    }
+    make_orgs(&hub, ["victim", "evil"]).await;
     let node =
         json!({"token": "secret-node", "name": "n", "nodeType": "device", "pattern": "", "publicKey": ""});
     let owner = ("victim/ada", "secret");
@@ -146,14 +153,7 @@ async fn entry_without_an_organization_of_nodes_names_the_agbot_to_no_other_orga
 async fn entry_of_another_organization_needs_an_approved_agbot_and_the_confirmation_of_the_nodes_side() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
-    for org in ["o", "p"] {
-        let body = json!({"label": org, "description": org});
-        assert_eq!(hub.call("POST", &format!("/orgs/{org}"), Some(body)).await.0, 201);
-        for (name, is_admin) in [("ada", true), ("eve", false)] {
-            let user = json!({"password": "secret", "email": "x@y", "admin": is_admin});
-            assert_eq!(hub.call("POST", &format!("/orgs/{org}/users/{name}"), Some(user)).await.0, 201);
-        }
-    }
+    make_orgs(&hub, ["o", "p"]).await;
     let (eve, ada) = (("p/eve", "secret"), ("p/ada", "secret"));
     let agbot = json!({"token": "secret-evil", "name": "evil", "publicKey": ""});
     assert_eq!(hub.call_as(eve, "PUT", "/orgs/p/agbots/evil", Some(agbot)).await.0, 201);

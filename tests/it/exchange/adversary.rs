@@ -436,7 +436,7 @@ async fn attack_agbot(world: &mut World, operations: &[Operation], (victim, atta
     }
 }
 
-/// What an attacker prepares at the exchange and the agbot before it asks the agbot about the victim. Nothing is undone.
+/// Prepares at the exchange and the agbot all that an attacker may before it asks the agbot about the victim. Nothing is undone.
 async fn prepare(world: &World, operations: &[Operation], (victim, attacker): (Aim, &Attacker)) {
     let prepares = |operation: &&Operation| {
         operation.operation.starts_with("create_")

@@ -161,7 +161,7 @@ async fn remove<K: Kind, P>(
     Ok(NoContent)
 }
 
-/// Returns who confirms an entry by writing it: an administrator of the nodes' organization or of the hub. An agbot is operated by whoever
+/// Returns the confirmer of an entry that the caller writes: an administrator of the nodes' organization or of the hub. An agbot is operated by whoever
 /// has its token, who may be an ordinary user.
 pub(super) fn confirmed_by(caller: &Caller, node_org: &str) -> Option<String> {
     caller.may_approve_in(node_org).then(|| caller.to_string())
