@@ -145,6 +145,19 @@ async fn entry_without_an_organization_of_nodes_names_the_agbot_to_no_other_orga
     assert_eq!(status, 200, "{named}");
     assert!(named.to_string().contains("IBM/"), "{named}");
     assert!(!named.to_string().contains("evil/bot"), "{named}");
+
+    // What an agbot writes counts as written by its owner.
+    let bot = ("evil/bot", "secret-bot");
+    let entry = json!({"businessPolOrgid": "evil", "businessPol": "*", "nodeOrgid": "evil"});
+    assert_eq!(hub.call_as(bot, "POST", path, Some(entry)).await.0, 201);
+    let (_, approvals) = hub.call("GET", "/orgs/evil/agbot-approvals", None).await;
+    let confirmed_by = |agbot: &str| {
+        let entries = approvals["entries"].as_array().into_iter().flatten();
+        let mut of_agbot = entries.filter(|entry| entry["agbot"] == agbot);
+        of_agbot.next().map(|entry| entry["confirmedBy"].clone())
+    };
+    assert_eq!(confirmed_by("evil/bot"), Some(json!("evil/ada")), "{approvals}");
+    assert_eq!(confirmed_by("IBM/evenkeel"), Some(json!("root/root")), "{approvals}");
     assert_eq!(hub.stop().await, 0);
 }
 

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use evenkeel_access::{Caller, MULTI_TENANT_ORG, Permission, Role, right};
 use evenkeel_api::{DocumentedBody, List, NoContent};
+use evenkeel_exchange_store::account::{self, AccountRow};
 use evenkeel_exchange_store::agbot_approval;
 use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_exchange_store::node_limit::lock_agbot_parts;
 use evenkeel_exchange_store::served_entry::{self, ServedFilter, ServedRow, Subject};
+use evenkeel_store::PgConnection;
 use serde::Serialize;
 
 use super::agbot_change;
@@ -79,7 +81,7 @@ pub(super) async fn get_entry<K: Kind>(
     read::<K>(exchange, &caller, ResourcePath { org, id }, filter).await
 }
 
-/// Adds an entry for a caller who may.
+/// Adds an entry for a caller who may, confirmed if the caller may do that as well.
 pub(super) async fn create<K: Kind>(
     op: &Op<ResourcePath>,
     permission: &Permission<right::AgbotWrite>,
@@ -107,6 +109,8 @@ pub(super) async fn create<K: Kind>(
                 "an agbot may serve {limit} patterns and deployment policies together, no more"
             )));
         }
+        let confirmed_by = confirmed_by(&mut tx, &op.caller, &row.node_org).await?;
+        let row = &ServedRow { confirmed_by, ..row.clone() };
         served_entry::insert(&mut tx, K::SUBJECT, org, id, row).await.map_err(|error| {
             ApiError::from(error)
                 .explain(is_there, || {
@@ -161,10 +165,20 @@ async fn remove<K: Kind, P>(
     Ok(NoContent)
 }
 
-/// Returns the confirmer of an entry that the caller writes: an administrator of the nodes' organization or of the hub. An agbot is operated by whoever
-/// has its token, who may be an ordinary user.
-pub(super) fn confirmed_by(caller: &Caller, node_org: &str) -> Option<String> {
-    caller.may_approve_in(node_org).then(|| caller.to_string())
+/// Returns the confirmer of an entry that the caller writes: an administrator of the nodes' organization or of the hub. An agbot writes
+/// for its owner, whatever administrator approved it.
+async fn confirmed_by(
+    connection: &mut PgConnection,
+    caller: &Caller,
+    node_org: &str,
+) -> Result<Option<String>, ApiError> {
+    if caller.role != Role::Agbot {
+        return Ok(caller.may_approve_in(node_org).then(|| caller.to_string()));
+    }
+    let owner = caller.account();
+    let account = account::lock_account(connection, owner.org(), owner.name()).await?;
+    let is_administrator = |one: &AccountRow| one.is_hub_admin || (one.is_admin && owner.org() == node_org);
+    Ok(account.filter(is_administrator).map(|_| owner.to_string()))
 }
 
 /// Refuses to let administrators of the hub add to what agbots of ordinary organizations serve.

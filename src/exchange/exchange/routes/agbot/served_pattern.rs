@@ -12,7 +12,7 @@ use evenkeel_wire::exchange::agbot::{
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
 
-use super::served_entry::{self, Kind, confirmed_by, require_addable};
+use super::served_entry::{self, Kind, require_addable};
 use crate::ApiError;
 use crate::error::Created;
 use crate::extract::{Body, Query};
@@ -106,7 +106,7 @@ async fn create_pattern(
         entry: format!("{}_{}_{node_org}", request.pattern_orgid, request.pattern),
         subject_org: request.pattern_orgid,
         subject: request.pattern,
-        confirmed_by: confirmed_by(caller, &node_org),
+        confirmed_by: None,
         node_org,
         updated_at: exchange.now(),
     };

@@ -12,7 +12,7 @@ use evenkeel_wire::exchange::agbot::{
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
 
-use super::served_entry::{self, Kind, confirmed_by, require_addable};
+use super::served_entry::{self, Kind, require_addable};
 use crate::ApiError;
 use crate::error::Created;
 use crate::extract::{Body, Query};
@@ -110,7 +110,7 @@ async fn create_policy(
     let node_org = node_orgid.unwrap_or_else(|| policy.clone());
     let row = ServedRow {
         entry: format!("{policy_org}_{policy}_{key_org}"),
-        confirmed_by: confirmed_by(caller, &node_org),
+        confirmed_by: None,
         node_org,
         subject_org: policy_org,
         subject: policy,
