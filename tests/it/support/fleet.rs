@@ -6,11 +6,11 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use evenkeel_wire::agreement::PrivateKey;
 use evenkeel_wire::signature;
 use serde_json::{Value, json};
 
 use super::link::Link;
+use super::prepared::{self, KEY};
 use super::wait::{eventually, must};
 use super::{Hub, Machine, Program, Scratch};
 
@@ -18,7 +18,6 @@ use super::{Hub, Machine, Program, Scratch};
 pub struct Fleet {
     nodes: Vec<String>,
     agents: Vec<Program>,
-    key: PrivateKey,
     sockets: PathBuf,
 }
 
@@ -43,8 +42,7 @@ impl Fleet {
         let sockets = scratch.join("sockets");
         must(std::fs::create_dir_all(&sockets), "a directory");
         let nodes: Vec<String> = (1..=count).map(|number| format!("edge-{number}")).collect();
-        let key = must(PrivateKey::generate(&mut rand::rng(), 2048), "a key");
-        let mut fleet = Fleet { nodes, agents: Vec::new(), key, sockets };
+        let mut fleet = Fleet { nodes, agents: Vec::new(), sockets };
         for node in fleet.nodes.clone() {
             let body = json!({"token": format!("secret-{node}"), "name": node, "pattern": "", "publicKey": "", "arch": arch()});
             created(hub.call("PUT", &format!("/orgs/o/nodes/{node}"), Some(body)).await);
@@ -110,7 +108,7 @@ impl Fleet {
 
     /// Publishes any service; `more` are further members of its definition.
     pub async fn publish_service(&self, hub: &Hub, url: &str, version: &str, deployment: &str, more: Value) {
-        let signature = must(signature::sign(deployment, &self.key, &mut rand::rng()), "a signature");
+        let signature = must(signature::sign(deployment, &KEY, &mut rand::rng()), "a signature");
         let mut service = json!({
             "label": version, "url": url, "version": version, "arch": arch(), "sharable": "multiple",
             "deployment": deployment, "deploymentSignature": signature,
@@ -119,7 +117,7 @@ impl Fleet {
             service[name] = value.clone();
         }
         created(hub.call("POST", "/orgs/o/services", Some(service)).await);
-        let public = must(self.key.public_key(), "a public key").to_pem();
+        let public = must(KEY.public_key(), "a public key").to_pem();
         let path = format!("{}/v1/orgs/o/services/{url}_{version}_{}/keys/k.pem", hub.url, arch());
         let response =
             hub.client.put(path).basic_auth("root/root", Some(hub.root_password())).body(public).send().await;
@@ -145,11 +143,6 @@ impl Fleet {
         let (status, _) = hub.call("GET", path, None).await;
         let method = if status == 200 { "PUT" } else { "POST" };
         created(hub.call(method, path, Some(policy)).await);
-    }
-
-    /// The key that signs what is published.
-    pub fn key(&self) -> &PrivateKey {
-        &self.key
     }
 
     /// Returns the version that responds on each node.
@@ -228,6 +221,7 @@ fn start_agent(scratch: &Scratch, url: &str, node: &str, options: &[&str]) -> Pr
 
 /// See [`start_agent`]; in a directory of this name.
 fn start_agent_in(scratch: &Scratch, hub: (&str, &str), data: &str, options: &[&str]) -> Program {
+    prepared::give_key(&scratch.join(data));
     let arguments = arguments(scratch, hub, data, options);
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     Program::start(scratch, &words, None)

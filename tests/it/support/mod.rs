@@ -14,6 +14,7 @@ pub mod fleet;
 pub mod identity_provider;
 pub mod link;
 pub mod machine;
+pub mod prepared;
 pub mod process;
 pub mod promql;
 pub mod scratch;

@@ -11,6 +11,7 @@ use evenkeel_embedded_postgres::Account;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
+use super::prepared;
 use super::scratch::Scratch;
 use super::wait::{LIMIT, eventually, must};
 
@@ -160,12 +161,17 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Starts `evenkeel up` on the directory `hub` of `scratch` and waits until it is ready.
+    /// Starts `evenkeel up` on the directory `hub` of `scratch` and waits until it is ready. A hub that has none yet gets a copy of one in which
+    /// a hub was started before.
     pub async fn start(scratch: &Scratch, options: &[&str]) -> Self {
+        let directory = scratch.join("hub");
+        if !directory.exists() && !options.contains(&"--database-url") {
+            prepared::copy_hub(&directory).await;
+        }
         Self::start_as(scratch, options, None).await
     }
 
-    /// The same as another user.
+    /// The same for the first start of a hub, as another user if one is given.
     pub async fn start_as(scratch: &Scratch, options: &[&str], account: Option<Account>) -> Self {
         let directory = scratch.join("hub");
         let url_file = directory.join("url");

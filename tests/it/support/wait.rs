@@ -6,18 +6,24 @@ use std::time::{Duration, Instant};
 /// Time for which a condition may take on a loaded machine before the test fails.
 pub const LIMIT: Duration = Duration::from_secs(120);
 
+/// Longest pause between two looks.
+const PAUSE: Duration = Duration::from_millis(200);
+
 /// Polls until `check` returns `Some`; panics with `what` when that takes too long.
+///
+/// The longer it takes, the fewer looks: what the program under test waits for would wait for its own observers otherwise.
 pub async fn eventually<T, F>(what: &str, mut check: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
 {
-    let deadline = Instant::now() + LIMIT;
+    let begun = Instant::now();
     loop {
         if let Some(value) = check().await {
             return value;
         }
-        assert!(Instant::now() < deadline, "waited {LIMIT:?} in vain: {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        let waited = begun.elapsed();
+        assert!(waited < LIMIT, "waited {LIMIT:?} in vain: {what}");
+        tokio::time::sleep((waited / 10).clamp(Duration::from_millis(10), PAUSE)).await;
     }
 }
 

@@ -141,7 +141,7 @@ async fn database_of_a_newer_version_is_status_6_and_stays_as_it_is() {
 #[tokio::test]
 async fn second_hub_on_a_directory_is_status_7_and_leaves_the_first_alone() {
     let scratch = Scratch::new();
-    let hub = Hub::start(&scratch, &[]).await;
+    let hub = Hub::start_as(&scratch, &[], None).await;
     let (status, message) = refused(&scratch, &[]).await;
     assert_eq!(status, 7);
     assert_single_line(&message);

@@ -19,7 +19,7 @@ async fn get(hub: &Hub, path: &str) -> String {
 #[tokio::test]
 async fn hub_is_ready_and_reports_its_health_and_version() {
     let scratch = Scratch::new();
-    let hub = Hub::start(&scratch, &[]).await;
+    let hub = Hub::start_as(&scratch, &[], None).await;
     let report: serde_json::Value = serde_json::from_str(&get(&hub, "/readyz").await).expect("JSON");
     let expected =
         serde_json::json!({ "status": "ready", "dependencies": { "agbot": "ok", "database": "ok" } });
@@ -36,7 +36,7 @@ async fn hub_is_ready_and_reports_its_health_and_version() {
 #[tokio::test]
 async fn private_authority_secures_the_listener_and_stays_the_same() {
     let scratch = Scratch::new();
-    let hub = Hub::start(&scratch, &["--tls", "auto"]).await;
+    let hub = Hub::start_as(&scratch, &["--tls", "auto"], None).await;
     assert!(hub.url.starts_with("https://"), "{}", hub.url);
     assert_eq!(mode(&hub.directory().join("tls/ca-key.pem")), 0o600);
     assert_eq!(mode(&hub.directory().join("tls/server-key.pem")), 0o600);
@@ -45,7 +45,7 @@ async fn private_authority_secures_the_listener_and_stays_the_same() {
     assert!(client().get(format!("{}/livez", hub.url)).send().await.is_err(), "a stranger does not trust it");
     let authority = std::fs::read(hub.directory().join("tls/ca.pem")).expect("the authority");
     assert_eq!(hub.stop().await, 0);
-    let hub = Hub::start(&scratch, &["--tls", "auto"]).await;
+    let hub = Hub::start_as(&scratch, &["--tls", "auto"], None).await;
     assert_eq!(std::fs::read(hub.directory().join("tls/ca.pem")).expect("the authority"), authority);
     assert_eq!(hub.stop().await, 0);
 }
@@ -53,7 +53,7 @@ async fn private_authority_secures_the_listener_and_stays_the_same() {
 #[tokio::test]
 async fn secrets_are_private_files_and_never_logged() {
     let scratch = Scratch::new();
-    let hub = Hub::start(&scratch, &["--log", "debug"]).await;
+    let hub = Hub::start_as(&scratch, &["--log", "debug"], None).await;
     let password = hub.root_password();
     let server_password =
         std::fs::read_to_string(hub.directory().join("postgres/password")).expect("a password file");
@@ -77,7 +77,7 @@ async fn secrets_are_private_files_and_never_logged() {
 async fn password_file_decides_the_password_of_root() {
     let scratch = Scratch::new();
     let file = scratch.write("password", "chosen-by-me\n");
-    let hub = Hub::start(&scratch, &["--root-password-file", &file.to_string_lossy()]).await;
+    let hub = Hub::start_as(&scratch, &["--root-password-file", &file.to_string_lossy()], None).await;
     let login = |password: &'static str| {
         client().get(format!("{}/v1/orgs", hub.url)).basic_auth("root/root", Some(password)).send()
     };
@@ -106,14 +106,14 @@ async fn root_keeps_the_database_in_the_data_directory_below_a_private_one() {
     }
     let scratch = Scratch::new();
     std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o700)).expect("its own mode");
-    let hub = Hub::start(&scratch, &[]).await;
+    let hub = Hub::start_as(&scratch, &[], None).await;
     assert!(hub.directory().join("postgres/data/PG_VERSION").exists());
     assert!(!hub.directory().join("postgres-folder").exists());
     assert_eq!(mode(hub.directory()), 0o710, "the group of the database passes, and nobody else");
     let org = serde_json::json!({ "label": "x", "description": "y" });
     assert_eq!(hub.call("POST", "/orgs/kept", Some(org)).await.0, 201);
     assert_eq!(hub.stop().await, 0);
-    let hub = Hub::start(&scratch, &[]).await;
+    let hub = Hub::start_as(&scratch, &[], None).await;
     assert_eq!(hub.call("GET", "/orgs/kept", None).await.0, 200);
     assert_eq!(hub.stop().await, 0);
 }
@@ -121,7 +121,7 @@ async fn root_keeps_the_database_in_the_data_directory_below_a_private_one() {
 #[tokio::test]
 async fn fetched_programs_serve_as_well_as_found_ones() {
     let scratch = Scratch::new();
-    let hub = Hub::start(&scratch, &["--postgres-binaries", "fetched"]).await;
+    let hub = Hub::start_as(&scratch, &["--postgres-binaries", "fetched"], None).await;
     let version =
         std::fs::read_to_string(hub.directory().join("postgres/data/PG_VERSION")).expect("a version");
     assert_eq!(version.trim(), "18");
@@ -137,7 +137,8 @@ async fn several_exchanges_share_a_named_database() {
     let password = one.write("password", "shared\n");
     let (url, password) = (url.to_string_lossy(), password.to_string_lossy());
     let options = ["--database-url-file", &*url, "--root-password-file", &*password];
-    let (first, second) = (Hub::start(&one, &options).await, Hub::start(&two, &options).await);
+    let (first, second) =
+        (Hub::start_as(&one, &options, None).await, Hub::start_as(&two, &options, None).await);
     assert!(!first.directory().join("postgres").exists(), "no server of its own is started");
     let as_root = |hub: &Hub, method: reqwest::Method, path: &str| {
         client().request(method, format!("{}/v1{path}", hub.url)).basic_auth("root/root", Some("shared"))
@@ -172,7 +173,7 @@ async fn settings_come_from_a_file_and_options_win() {
     );
     let file = scratch.write("settings.toml", &file);
     // Hub::start gives --listen, which wins over the file's useless address.
-    let hub = Hub::start(&scratch, &["--config", &file.to_string_lossy()]).await;
+    let hub = Hub::start_as(&scratch, &["--config", &file.to_string_lossy()], None).await;
     let response =
         client().get(format!("{}/v1/orgs", hub.url)).basic_auth("root/root", Some("from-file")).send().await;
     assert_eq!(response.expect("an answer").status(), 200);
