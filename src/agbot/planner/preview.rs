@@ -1,19 +1,23 @@
-//! Preview of a write of a deployment policy: the decisions that would follow, on a copy of the model.
+//! Preview of a write of a deployment policy, or of something that policies depend on: the decisions that would follow, on a copy of the
+//! model.
 //!
 //! Nothing is carried out. A policy without tasks is planned as if it had some: each of its agreements is a task then, and the same gates
 //! hold. Source: orchestration D3 (`plan`).
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use evenkeel_domain::orchestration::Orchestration;
-use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 use crate::{
+    agreement::Agreement,
     engine::{UnitInputs, adopted_tasks, first_record, has_other_form},
     event::Event,
     facts::{DeploymentOverrides, DeploymentPolicyFacts},
+    matching::{Fit, fit},
     model::{Model, UnitRecord},
     pass::Pass,
     place::{NodeState, UnitNode},
@@ -74,12 +78,42 @@ pub fn preview(
     basis.add_written(&facts);
     let has_tasks = facts.orchestration.document.is_some();
     facts.orchestration.document.get_or_insert_with(|| Box::new(document.clone()));
-    let record = prepare(&mut model, &facts, before.as_ref(), now);
-    let pass = Pass::to_explain(&model, now);
-    let gone = Workload::new(policy.clone(), 0);
-    let workload = model.workload_of(policy).unwrap_or(&gone);
     let mut workload_units = Vec::new();
-    for (unit_id, unit) in model.workload_units_of(policy) {
+    for UnitRun { id, instances, run } in dry_runs(&mut model, &facts, (before.as_ref(), has_tasks), now) {
+        if let Some(unit) = model.workload_unit(&id) {
+            basis.add_unit(&id, unit, &run);
+        }
+        let question = Question { part: &id, node: None, is_complete: false, now };
+        let sequence = explain_placement(&model, question).map(|found| found.sequence).unwrap_or_default();
+        workload_units.push(PreviewedUnit { id, instances, run, sequence });
+    }
+    let mut warnings = model.unusable_versions(policy);
+    warnings.extend(model.missing_policies(&facts).iter().map(ToString::to_string));
+    Preview { workload_units, warnings, token: basis.token() }
+}
+
+/// Changes of a workload unit, and the instances that it has before them.
+struct UnitRun {
+    id: UnitId,
+    instances: u64,
+    run: DryRun,
+}
+
+/// Returns the changes of the units of a policy that the model has.
+///
+/// # Shape
+/// `before`: the policy as it was when its instances were placed. `has_tasks`: false if the model gets its tasks only here.
+fn dry_runs(
+    model: &mut Model,
+    facts: &DeploymentPolicyFacts,
+    (before, has_tasks): (Option<&DeploymentPolicyFacts>, bool),
+    now: Timestamp,
+) -> Vec<UnitRun> {
+    let record = prepare(model, facts, before, now);
+    let pass = Pass::to_explain(model, now);
+    let gone = Workload::new(facts.id.clone(), 0);
+    let workload = model.workload_of(&facts.id).unwrap_or(&gone);
+    let units = model.workload_units_of(&facts.id).map(|(unit_id, unit)| {
         let inputs = UnitInputs::new(&pass, workload, unit_id, unit, None);
         let facts = inputs.facts(&record);
         let mut run = if unit.is_wanted { dry_run(&facts, now) } else { dry_removal(&facts, now) };
@@ -89,17 +123,83 @@ pub fn preview(
             change.kind == ExpectedKind::Stop && change.from.as_ref().is_some_and(is_silent)
         };
         run.changes.retain(|change| has_tasks || !stops_silent(change));
-        basis.add_unit(unit_id, unit, &run);
-        let question = Question { part: unit_id, node: None, is_complete: false, now };
-        let sequence = explain_placement(&model, question).map(|found| found.sequence).unwrap_or_default();
         let has_instance =
             |tasks: &&SlotTasks| tasks.iter().any(|task| task.is_live() && task.node.is_some());
         let instances = unit.slots.values().filter(has_instance).count() as u64;
-        workload_units.push(PreviewedUnit { id: unit_id.clone(), instances, run, sequence });
+        UnitRun { id: unit_id.clone(), instances, run }
+    });
+    units.collect()
+}
+
+/// Instances of a deployment policy that something stops.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoppedInstances {
+    /// The policy.
+    pub policy: PolicyId,
+    /// The instances that it has now.
+    pub instances: u64,
+    /// Those of them that stop without a replacement, at once or after the gates that hold them up.
+    pub stopped: u64,
+}
+
+/// Returns the instances that would stop if something were written that deployment policies depend on, for each policy that loses one.
+///
+/// # Shape
+/// `model`: a copy, which is consumed. `written`: what is written, as events.
+pub fn stopped_instances(mut model: Model, written: &[Event], now: Timestamp) -> Vec<StoppedInstances> {
+    let concerned: BTreeSet<PolicyId> =
+        written.iter().flat_map(|event| concerned_policies(&model, event)).collect();
+    let concerned: Vec<DeploymentPolicyFacts> =
+        concerned.iter().filter_map(|policy| model.written_policy(policy).cloned()).collect();
+    let all_before: Vec<(u64, u64)> =
+        concerned.iter().map(|policy| stops_of(&mut model, policy, now)).collect();
+    for event in written {
+        model.apply(event, now);
     }
-    let mut warnings = model.unusable_versions(policy);
-    warnings.extend(model.missing_policies(&facts).iter().map(ToString::to_string));
-    Preview { workload_units, warnings, token: basis.token() }
+    let mut found = Vec::new();
+    for (policy, (instances, before)) in concerned.into_iter().zip(all_before) {
+        let (_, after) = stops_of(&mut model, &policy, now);
+        // What stops or waits anyhow is no effect of the write.
+        let stopped = after.saturating_sub(before).min(instances);
+        if stopped > 0 {
+            found.push(StoppedInstances { policy: policy.id, instances, stopped });
+        }
+    }
+    found
+}
+
+/// Returns the instances of a policy, and those that stop or that a gate holds up.
+fn stops_of(model: &mut Model, policy: &DeploymentPolicyFacts, now: Timestamp) -> (u64, u64) {
+    if policy.orchestration.document.is_none() {
+        // Without tasks an instance is judged by its agreement, which a change of groups does not end.
+        let agreements: Vec<&Agreement> = model.agreements_of(&policy.id).collect();
+        let is_lost = |agreement: &&&Agreement| matches!(fit(model, agreement, now), Fit::Lost(_));
+        let lost = agreements.iter().filter(is_lost).count();
+        return (agreements.len() as u64, lost as u64);
+    }
+    let runs = dry_runs(model, policy, (Some(policy), true), now);
+    let changes = runs.iter().flat_map(|unit| &unit.run.changes);
+    let stops = changes.filter(|change| change.kind == ExpectedKind::Stop).count();
+    let held = runs.iter().map(|unit| unit.run.blocked.len()).sum::<usize>();
+    (runs.iter().map(|unit| unit.instances).sum(), (stops + held) as u64)
+}
+
+/// Returns the policies whose instances depend on what an event is about.
+fn concerned_policies(model: &Model, event: &Event) -> BTreeSet<PolicyId> {
+    let run_by = |node: &NodeId| -> BTreeSet<PolicyId> {
+        model.live_on(node).map(|agreement| agreement.policy.clone()).collect()
+    };
+    let run_by_group = |group: &GroupId, more: &BTreeSet<NodeId>| -> BTreeSet<PolicyId> {
+        let members = model.group(group).into_iter().flat_map(|group| &group.members);
+        members.chain(more).flat_map(run_by).collect()
+    };
+    match event {
+        Event::NodeChanged { node } => run_by(&node.id),
+        Event::NodePolicyChanged { node, .. } => run_by(node),
+        Event::HaGroupChanged { group } => run_by_group(&group.id, &group.members),
+        Event::HaGroupRemoved { group } => run_by_group(group, &BTreeSet::new()),
+        _ => model.policies().map(|policy| policy.id.clone()).collect(),
+    }
 }
 
 /// Brings the rows of a workload in line with its policy; without fitting rows its agreements are adopted.
@@ -220,7 +320,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        facts::{NodePolicyFacts, PolicyOrchestration, VersionChoice},
+        facts::{HaGroupFacts, NodePolicyFacts, PolicyOrchestration, VersionChoice},
         fixture::{deployment_policy, running_group, service},
         reconcile::ExpectedKind::{Replace, Stop},
         report::HoldReason,
@@ -289,6 +389,51 @@ mod tests {
             planned(&model, "1.0.0", json!({"mode": "replicated", "replicas": 3, "maxPerNode": 2}), now);
         assert_eq!(kinds(&found), [], "no node takes a third one: {found:?}");
         assert!(found.workload_units[0].run.unplaced.is_some());
+    }
+
+    #[test]
+    fn writes_that_policies_depend_on_stop_what_has_no_other_node() {
+        let (mut model, now) = settled();
+        let stops = |model: &Model, written: Event| {
+            let found = stopped_instances(model.clone(), &[written], now);
+            found.iter().map(|one| (one.policy.to_string(), one.stopped, one.instances)).collect::<Vec<_>>()
+        };
+        let asks_for = |name: &str, constraint: &str| {
+            let policy = ExternalPolicy {
+                constraints: [constraint].into_iter().collect(),
+                ..ExternalPolicy::default()
+            };
+            let facts = NodePolicyFacts { policy, ..NodePolicyFacts::default() };
+            Event::NodePolicyChanged { node: NodeId::new("o", name), policy: Some(Box::new(facts)) }
+        };
+        let lost = |stopped: u64| vec![("o/p".to_owned(), stopped, 2)];
+        assert_eq!(stops(&model, asks_for("a", "openhorizon.service.url == s")), []);
+        assert_eq!(stops(&model, asks_for("a", "openhorizon.service.url == t")), lost(1));
+        let silent_at = now + jiff::SignedDuration::from_mins(10);
+        let other = [asks_for("a", "openhorizon.service.url == s")];
+        assert_eq!(
+            stopped_instances(model.clone(), &other, silent_at),
+            [],
+            "agreements of silent nodes stay"
+        );
+        let service = service("s", "1.0.0").id;
+        assert_eq!(stops(&model, Event::ServiceRemoved { service }), [], "what runs stays");
+        let group = GroupId::from_text("o/g");
+        let removed = Event::HaGroupRemoved { group: group.clone() };
+        assert_eq!(stops(&model, removed.clone()), [], "the policy does not name it");
+
+        let constraints = ["openhorizon.hagroup == g"].into_iter().collect();
+        let read =
+            Orchestration::of_policy(&deployment_policy().id, json!({})).expect("the document is valid");
+        let policy = DeploymentPolicyFacts {
+            policy: ExternalPolicy { constraints, ..ExternalPolicy::default() },
+            orchestration: PolicyOrchestration::of(&deployment_policy().id, &read),
+            ..deployment_policy()
+        };
+        model.apply(&Event::DeploymentPolicyChanged { policy: Box::new(policy) }, now);
+        let left = HaGroupFacts::new(group, [NodeId::new("o", "b")]);
+        assert_eq!(stops(&model, Event::HaGroupChanged { group: Box::new(left) }), lost(1));
+        assert_eq!(stops(&model, removed), lost(2));
     }
 
     /// The policy wants 2.0.0, and its group went back to 1.0.0.

@@ -19,7 +19,7 @@ static UNSET: LazyLock<OrgSettings> = LazyLock::new(OrgSettings::default);
 
 impl Model {
     /// Returns what an organization sets itself.
-    pub(crate) fn org_settings(&self, org: &str) -> &OrgSettings {
+    pub fn org_settings(&self, org: &str) -> &OrgSettings {
         self.org_settings.get(org).unwrap_or(&UNSET)
     }
 
