@@ -113,7 +113,7 @@ fn dry_runs(
     let pass = Pass::to_explain(model, now);
     let gone = Workload::new(facts.id.clone(), 0);
     let workload = model.workload_of(&facts.id).unwrap_or(&gone);
-    let units = model.workload_units_of(&facts.id).map(|(unit_id, unit)| {
+    let runs = model.workload_units_of(&facts.id).map(|(unit_id, unit)| {
         let inputs = UnitInputs::new(&pass, workload, unit_id, unit, None);
         let facts = inputs.facts(&record);
         let mut run = if unit.is_wanted { dry_run(&facts, now) } else { dry_removal(&facts, now) };
@@ -128,7 +128,7 @@ fn dry_runs(
         let instances = unit.slots.values().filter(has_instance).count() as u64;
         UnitRun { id: unit_id.clone(), instances, run }
     });
-    units.collect()
+    runs.collect()
 }
 
 /// Instances of a deployment policy that something stops.

@@ -142,7 +142,7 @@ const BEYOND_THE_CREATOR: &[(Kind, Requests, &str)] = &[
 fn is_known(kind: Kind, operation: &Operation, (attacker, victim): (&Attacker, &str)) -> bool {
     let is_shared = victim == SHARED && attacker.org != SHARED;
     let is_read = operation.method == Method::GET
-        || matches!(operation.operation, "poll_changes" | "plan_deployment_policy");
+        || matches!(operation.operation, "poll_changes" | "plan_deployment_policy" | "plan_stops");
     BEYOND_THE_CREATOR.iter().any(|(whose, requests, _)| {
         *whose == kind
             && match requests {

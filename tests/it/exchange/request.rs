@@ -191,6 +191,7 @@ fn json_body(operation: &str, aim: Aim) -> Value {
         "create_deployment_policy" | "replace_deployment_policy" | "plan_deployment_policy" => {
             deployment_policy(org)
         }
+        "plan_stops" => json!({"nodePolicy": {"node": "n1", "policy": {"constraints": ["a == b"]}}}),
         "create_management_policy" | "replace_management_policy" => json!({"label": "l"}),
         "create_ha_group" => json!({"members": ["n2"]}),
         "update_ha_group" => json!({"members": ["n1"]}),

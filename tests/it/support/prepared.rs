@@ -20,7 +20,7 @@ pub static KEY: LazyLock<PrivateKey> =
     LazyLock::new(|| must(PrivateKey::generate(&mut rand::rng(), 2048), "a key"));
 
 /// Copies the directory of a hub that was started before.
-pub async fn copy_hub(to: &Path) {
+pub async fn put_hub(to: &Path) {
     copy(HUB.get_or_init(make_hub).await, to);
 }
 

@@ -166,7 +166,7 @@ impl Hub {
     pub async fn start(scratch: &Scratch, options: &[&str]) -> Self {
         let directory = scratch.join("hub");
         if !directory.exists() && !options.contains(&"--database-url") {
-            prepared::copy_hub(&directory).await;
+            prepared::put_hub(&directory).await;
         }
         Self::start_as(scratch, options, None).await
     }

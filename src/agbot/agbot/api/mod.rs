@@ -24,6 +24,7 @@ mod parameters;
 mod permission;
 mod pipeline;
 mod plan;
+mod plan_stops;
 mod planned_write;
 mod registration;
 mod secrets;
@@ -96,7 +97,7 @@ fn endpoints() -> Vec<Operation> {
     let mut all = upgrade_endpoints();
     all.extend(administration_endpoints());
     all.extend(status_endpoints());
-    all.push(plan_endpoint());
+    all.extend(plan_endpoints());
     all.extend(orchestration_endpoints());
     all.extend(health_endpoints());
     all.extend(blocklist_endpoints());
@@ -194,17 +195,23 @@ fn status_endpoints() -> Vec<Operation> {
     ]
 }
 
-fn plan_endpoint() -> Operation {
-    post(
-        "/orgs/{organization}/business/policies/{policy}/plan",
-        "plan_deployment_policy",
-        plan::plan_deployment_policy,
-    )
-    .alias("/orgs/{organization}/deployment/policies/{policy}/plan")
-    .doc(TAG, "Plans a write of a deployment policy: returns the instances that it would create, replace, move and stop, in order, and changes nothing")
-    .success("the changes, the steps that would still be blocked, and a token of the plan")
-    .response::<ApiResponse>(404, "the policy does not exist or is not served")
-    .response::<ApiResponse>(409, "nodes have tasks of the policy, so that mode and scope.type cannot change")
+fn plan_endpoints() -> Vec<Operation> {
+    vec![
+        post(
+            "/orgs/{organization}/business/policies/{policy}/plan",
+            "plan_deployment_policy",
+            plan::plan_deployment_policy,
+        )
+        .alias("/orgs/{organization}/deployment/policies/{policy}/plan")
+        .doc(TAG, "Plans a write of a deployment policy: returns the instances that it would create, replace, move and stop, in order, and changes nothing")
+        .success("the changes, the steps that would still be blocked, and a token of the plan")
+        .response::<ApiResponse>(404, "the policy does not exist or is not served")
+        .response::<ApiResponse>(409, "nodes have tasks of the policy, so that mode and scope.type cannot change"),
+        post("/orgs/{organization}/orchestration/stops", "plan_stops", plan_stops::plan_stops)
+            .doc(TAG, "Plans a write of something that deployment policies depend on: returns the instances that it would stop without a replacement, and changes nothing")
+            .success("the deployment policies that would lose instances")
+            .response::<ApiResponse>(404, "this agbot does not serve the node"),
+    ]
 }
 
 fn orchestration_endpoints() -> Vec<Operation> {

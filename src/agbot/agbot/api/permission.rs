@@ -58,6 +58,9 @@ impl Permission<right::OrgAdminister> {
     }
 }
 
+/// A name of a policy: whether a caller may read one that does not exist depends on the organization alone.
+const ANY_POLICY: &str = "-";
+
 /// A deployment policy that the caller may read, and the nodes of its organizations that the caller may read.
 pub(super) struct ReadPolicy {
     /// The policy, as the exchange has it; none after it was deleted, while instances of it are left.
@@ -92,6 +95,9 @@ pub(super) mod right {
 
     /// To plan writes of a deployment policy: accounts that may read the policy, or would if it existed.
     pub(in crate::api) enum PolicyPlan {}
+
+    /// To plan writes of what deployment policies of an organization depend on: accounts that may read its policies.
+    pub(in crate::api) enum StopsPlan {}
 
     /// To act on a deployment policy: its owner, administrators of its organization and root.
     pub(in crate::api) enum PolicyOperate {}
@@ -162,6 +168,19 @@ pub(super) mod right {
             let orgs = super::super::plan::node_orgs(&op.context, org, policy).await?;
             let seen = super::seen_nodes_of(&op.context, headers, orgs).await?;
             Ok(PlannedPolicy { policy: found, seen })
+        }
+    }
+
+    impl Right for StopsPlan {
+        const ACCESS: RequiredAccess = RequiredAccess::Right("PolicyRead");
+
+        /// The nodes of the organization that the caller may read.
+        type Proof = SeenNodes;
+
+        async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<SeenNodes, Refusal> {
+            let org = op.path.org().unwrap_or_default();
+            super::find_policy(&op.context, headers, org, super::ANY_POLICY).await?;
+            super::seen_nodes_of(&op.context, headers, [org.to_owned()].into()).await
         }
     }
 

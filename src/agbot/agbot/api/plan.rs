@@ -16,6 +16,7 @@ use evenkeel_domain::review;
 use evenkeel_ids::PolicyId;
 use evenkeel_planner::change::{Cause, Step};
 use evenkeel_planner::event::Event;
+use evenkeel_planner::model::Model;
 use evenkeel_planner::preview::{Preview, PreviewedUnit, preview};
 use evenkeel_planner::reconcile::{ExpectedChange, ExpectedKind};
 use evenkeel_planner::report::Blocked;
@@ -24,6 +25,7 @@ use evenkeel_wire::agbot::plan::{
 };
 use evenkeel_wire::exchange::deployment_policy::{DeploymentPolicyResponse, PostDeploymentPolicy};
 use http::StatusCode;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -152,11 +154,22 @@ async fn previewed(
     written: Vec<Event>,
     orchestration: Orchestration,
 ) -> Result<Preview, Refusal> {
+    on_model_clone(context, move |model, now| preview(model, &policy, &written, &orchestration, now)).await
+}
+
+/// Computes something from a copy of the model.
+///
+/// # Errors
+/// 503 when the agbot is stopping.
+pub(super) async fn on_model_clone<T: Send + 'static>(
+    context: Arc<Context>,
+    compute: impl FnOnce(Model, Timestamp) -> T + Send + 'static,
+) -> Result<T, Refusal> {
     let ending = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the agbot is stopping");
     let permit = PREVIEWS.acquire().await.map_err(|_| ending())?;
     let computed = tokio::task::spawn_blocking(move || {
         let (model, now) = (context.model().clone(), context.now());
-        preview(model, &policy, &written, &orchestration, now)
+        compute(model, now)
     });
     let found = computed.await.map_err(|_| ending());
     drop(permit);
@@ -243,7 +256,6 @@ mod tests {
     use evenkeel_ids::NodeId;
     use evenkeel_planner::workload::Slot;
     use evenkeel_wire::agbot::orchestration::SlotName;
-    use jiff::Timestamp;
 
     use super::super::caller::SeenNodes;
     use super::*;

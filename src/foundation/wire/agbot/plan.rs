@@ -1,4 +1,4 @@
-//! Plan of a write of a deployment policy.
+//! Plan of a write of a deployment policy, or of something that policies depend on.
 //!
 //! Nodes without an organization belong to that of the policy; a node that the caller may not read is `?`.
 
@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_ids::PolicyId;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::orchestration::{ExplainedConstraint, SlotName};
@@ -97,4 +98,60 @@ pub struct PlannedBlock {
     pub slot: SlotName,
     /// Human-readable purpose.
     pub reason: String,
+}
+
+/// Write of something that deployment policies depend on, in one organization.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum DependencyWrite {
+    /// Replaces the policy of a node.
+    NodePolicy {
+        /// The node.
+        node: String,
+        /// Its policy then; none removes it.
+        #[schema(value_type = Option<Object>)]
+        policy: Option<Map<String, Value>>,
+    },
+    /// Replaces the user input of a node.
+    UserInput {
+        /// The node.
+        node: String,
+        /// Its user input then.
+        #[schema(value_type = Vec<Object>)]
+        user_input: Vec<Value>,
+    },
+    /// Replaces the members of an HA group.
+    HaGroup {
+        /// The group.
+        group: String,
+        /// The names of its members then; none removes the group.
+        members: Option<Vec<String>>,
+    },
+    /// Changes settings of the organization for its workloads and nodes.
+    Settings {
+        /// The changes, as a merge patch.
+        #[schema(value_type = Object)]
+        settings: Map<String, Value>,
+    },
+}
+
+/// Instances that a write stops without a replacement.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedStopsResponse {
+    /// The deployment policies of the organization that lose instances.
+    pub policies: Vec<PlannedStops>,
+}
+
+/// Instances of a deployment policy that a write stops without a replacement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedStops {
+    /// The policy.
+    #[schema(value_type = String)]
+    pub policy: PolicyId,
+    /// The instances that it has now.
+    pub instances: u64,
+    /// Those of them that stop, at once or when no rule of their HA group holds them up any more.
+    pub stopped: u64,
 }

@@ -4,7 +4,7 @@ use evenkeel_wire::RawJson;
 use evenkeel_wire::agbot::agreement::{Agreements, AgreementsResponse};
 use evenkeel_wire::agbot::blocklist::BlocklistQuery;
 use evenkeel_wire::agbot::event::EventsQuery;
-use evenkeel_wire::agbot::plan::PlanResponse;
+use evenkeel_wire::agbot::plan::{DependencyWrite, PlanResponse, PlannedStopsResponse};
 use evenkeel_wire::agbot::reason::{InertPolicy, ReasonsResponse};
 use evenkeel_wire::agbot::rollout::RolloutsResponse;
 use evenkeel_wire::agbot::status::AgbotStatus;
@@ -159,6 +159,22 @@ impl Client {
         let path = Path::org(org, &["business", "policies", policy, "plan"]);
         let json = body.map(encode).transpose()?;
         let response = self.send(Method::POST, &path, json).await?;
+        match response.status {
+            StatusCode::NOT_FOUND => Ok(None),
+            status if status.is_success() => response.json().map(Some),
+            _ => Err(response.unexpected()),
+        }
+    }
+
+    /// Returns the instances that a write of something that deployment policies depend on would stop; `None` when the agbot
+    /// does not know its subject (404).
+    pub async fn plan_stops(
+        &self,
+        org: &str,
+        write: &DependencyWrite,
+    ) -> Result<Option<PlannedStopsResponse>, ClientError> {
+        let path = Path::org(org, &["orchestration", "stops"]);
+        let response = self.send(Method::POST, &path, Some(encode(write)?)).await?;
         match response.status {
             StatusCode::NOT_FOUND => Ok(None),
             status if status.is_success() => response.json().map(Some),

@@ -1,0 +1,111 @@
+//! Plan of a write of something that deployment policies depend on: the instances that it stops.
+//!
+//! Source: orchestration D3.
+
+use axum::Json;
+use axum::extract::Request;
+use evenkeel_api::Content;
+use evenkeel_domain::policy::property::builtin::is_node_property;
+use evenkeel_ids::{GroupId, NodeId, OrgId};
+use evenkeel_planner::event::Event;
+use evenkeel_planner::facts::{HaGroupFacts, NodePolicyFacts};
+use evenkeel_planner::model::Model;
+use evenkeel_planner::preview::stopped_instances;
+use evenkeel_wire::agbot::plan::{DependencyWrite, PlannedStops, PlannedStopsResponse};
+use http::StatusCode;
+use serde_json::Value;
+
+use super::caller::SeenNodes;
+use super::permission::{Permission, right};
+use super::pipeline::{Input, Op, OrgPath, Refusal, read_body};
+use super::plan::on_model_clone;
+use crate::observe::facts;
+
+/// The write to plan.
+pub(super) struct WriteToPlan(DependencyWrite);
+
+impl Input for WriteToPlan {
+    async fn read(request: Request) -> Result<WriteToPlan, Refusal> {
+        let body = read_body(request).await?;
+        serde_json::from_slice(&body).map(WriteToPlan).map_err(|error| {
+            Refusal::new(StatusCode::BAD_REQUEST, format!("the body is not a write to plan: {error}"))
+        })
+    }
+
+    fn body() -> Content {
+        Content::read::<DependencyWrite>()
+    }
+}
+
+/// Returns the instances that a write would stop, of the organization's deployment policies.
+pub(super) async fn plan_stops(
+    op: Op<OrgPath>,
+    permission: Permission<right::StopsPlan>,
+    WriteToPlan(write): WriteToPlan,
+) -> Result<Json<PlannedStopsResponse>, Refusal> {
+    let Op { context, path: OrgPath { organization: org } } = op;
+    let written = event(&context.model(), &permission.into_proof(), &org, write)?;
+    let found = on_model_clone(context, move |model, now| stopped_instances(model, &[written], now)).await?;
+    // Services of patterns are no deployment policies, and who sees those of other organizations is decided there.
+    let of_org = found.into_iter().filter(|one| one.policy.org() == org && one.policy.pattern().is_none());
+    let policies =
+        of_org.map(|one| PlannedStops { policy: one.policy, instances: one.instances, stopped: one.stopped });
+    Ok(Json(PlannedStopsResponse { policies: policies.collect() }))
+}
+
+/// Returns the write as the event that follows it.
+fn event(model: &Model, seen: &SeenNodes, org: &str, write: DependencyWrite) -> Result<Event, Refusal> {
+    let invalid = |why: String| Refusal::new(StatusCode::BAD_REQUEST, why);
+    let known = |node: &str| {
+        let id = NodeId::new(org, node);
+        let record = model.node(&id).filter(|_| seen.shows(&id));
+        record.ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, format!("this agbot serves no node {id}")))
+    };
+    Ok(match write {
+        DependencyWrite::NodePolicy { node, policy } => {
+            let record = known(&node)?;
+            let written = policy.map_or_else(
+                || Ok(NodePolicyFacts::default()),
+                |policy| {
+                    let read = facts::node_policy(&Value::Object(policy));
+                    read.unreadable.clone().map_or(Ok(read), |error| Err(invalid(format!("policy: {error}"))))
+                },
+            );
+            let mut written = written?;
+            // Its agent writes them again at once.
+            for property in record.properties().into_iter().flat_map(|before| before.iter()) {
+                if is_node_property(&property.name) && !written.policy.properties.has(&property.name) {
+                    written
+                        .policy
+                        .properties
+                        .add(property.clone())
+                        .map_err(|error| invalid(error.to_string()))?;
+                }
+            }
+            Event::NodePolicyChanged { node: record.facts.id.clone(), policy: Some(Box::new(written)) }
+        }
+        DependencyWrite::UserInput { node, user_input } => {
+            let mut node = known(&node)?.facts.clone();
+            node.user_input = user_input;
+            Event::NodeChanged { node: Box::new(node) }
+        }
+        DependencyWrite::HaGroup { group, members: None } => {
+            Event::HaGroupRemoved { group: GroupId::new(org, &group) }
+        }
+        DependencyWrite::HaGroup { group, members: Some(members) } => {
+            let id = GroupId::new(org, &group);
+            let members = members.iter().map(|member| NodeId::new(org, member));
+            let group = match model.group(&id).cloned() {
+                Some(known) => HaGroupFacts { members: members.collect(), ..known },
+                None => HaGroupFacts::new(id, members),
+            };
+            Event::HaGroupChanged { group: Box::new(group) }
+        }
+        DependencyWrite::Settings { settings } => {
+            let patched = model.org_settings(org).clone().patched(Value::Object(settings));
+            let settings = Box::new(patched.map_err(|error| invalid(error.to_string()))?);
+            let org: OrgId = org.parse().map_err(|_| invalid(format!("'{org}' is no organization")))?;
+            Event::OrgSettingsChanged { org, settings }
+        }
+    })
+}
