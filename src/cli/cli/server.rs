@@ -85,12 +85,14 @@ pub struct Trace {
     pub is_dry_run: bool,
 }
 
-/// Returns whether a request asks for the plan of a write, `POST …/business/policies/{policy}/plan`, which writes nothing.
+/// Returns whether a request asks for the plan of a write, `POST …/business/policies/{policy}/plan` or `POST …/orchestration/stops`, which
+/// writes nothing.
 fn is_plan(request: &Request<Bytes>) -> bool {
     let mut segments = request.uri().path().rsplit('/');
-    let [plan, _, policies, business] = [(); 4].map(|()| segments.next());
+    let [last, second, third, fourth] = [(); 4].map(|()| segments.next().unwrap_or_default());
     request.method() == Method::POST
-        && (plan, policies, business) == (Some("plan"), Some("policies"), Some("business"))
+        && (last == "plan" && third == "policies" && fourth == "business"
+            || last == "stops" && second == "orchestration")
 }
 
 impl Observer for Trace {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use evenkeel_ids::NodeId;
 use serde_json::Value;
 
 use crate::confirm::confirm;
@@ -12,6 +13,7 @@ use crate::exit::{CliError, Exit, Outcome};
 use crate::input::{read_shape, shaped, template};
 use crate::output::{View, note};
 use crate::shape::{NodePolicyFile, check_properties};
+use crate::stops::{Force, ForceOfFile, Write, confirm_local_stops, show_local_stops};
 
 /// Commands for the node's policy.
 #[derive(Debug, Subcommand)]
@@ -28,11 +30,15 @@ pub enum PolicyCommand {
         /// JSON or YAML file with the policy, - for standard input
         #[arg(short = 'f', long = "input-file", value_name = "FILE")]
         file: PathBuf,
+        #[command(flatten)]
+        force: ForceOfFile,
     },
     /// Replaces one part of the policy
     Patch {
         /// JSON text with one of properties, constraints, deployment, management
         patch: String,
+        #[command(flatten)]
+        force: Force,
     },
     /// Removes the policy
     #[command(visible_alias = "delete")]
@@ -58,23 +64,36 @@ pub async fn run(command: PolicyCommand, context: &Context) -> Outcome {
             context.show_watched(&watch, show).await
         }
         PolicyCommand::New => show_template(context),
-        PolicyCommand::Update { file } => {
+        PolicyCommand::Update { file, force } => {
             let policy = read_shape::<NodePolicyFile>(&file, context)?;
             constraints::check(&policy)?;
             check_properties("the node", &policy)?;
+            let write = |node: &NodeId| Write::node_policy(node, Some(&policy));
+            if !confirm_local_stops(context, &agent, write, force.confirmation()).await? {
+                return Ok(());
+            }
             let policy = policy.into();
             let written = agent.client.post_local_policy(&policy);
             agent.call("setting the node's policy", written).await?;
             agent.report_done("the node's policy is set");
             Ok(())
         }
-        PolicyCommand::Patch { patch } => {
+        PolicyCommand::Patch { patch, force } => {
             let patch: Value = serde_json::from_str(&patch).map_err(|error| {
                 CliError::new(Exit::Json, "the policy was not changed", error.to_string(), "give JSON")
             })?;
             let patch = shaped::<NodePolicyFile>("the argument", &patch, context)?.document;
             constraints::check(&patch)?;
             check_properties("the node", &patch)?;
+            let stored = agent.call("asking the agent for the node's policy", agent.client.local_policy());
+            let mut policy = stored.await?.into_value();
+            if let (Some(policy), Some(patch)) = (policy.as_object_mut(), patch.as_object()) {
+                policy.extend(patch.clone());
+            }
+            let write = |node: &NodeId| Write::node_policy(node, Some(&policy));
+            if !confirm_local_stops(context, &agent, write, force.confirmation()).await? {
+                return Ok(());
+            }
             let patch = patch.into();
             let changed = agent.client.patch_local_policy(&patch);
             agent.call("changing the node's policy", changed).await?;
@@ -82,6 +101,8 @@ pub async fn run(command: PolicyCommand, context: &Context) -> Outcome {
             Ok(())
         }
         PolicyCommand::Remove { force } => {
+            let write = |node: &NodeId| Write::node_policy(node, None);
+            show_local_stops(context, &agent, write).await;
             if !confirm("Remove the node's policy?", force || agent.is_dry_run)? {
                 note("nothing was removed");
                 return Ok(());

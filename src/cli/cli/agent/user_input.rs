@@ -8,7 +8,10 @@ use crate::exit::Outcome;
 use crate::input::template;
 use crate::output::{Table, View, note};
 use crate::shape::read_user_input;
+use crate::stops::{ForceOfFile, Write, confirm_local_stops, show_local_stops};
 use clap::Subcommand;
+use evenkeel_ids::NodeId;
+use serde_json::json;
 
 /// Commands for user input.
 #[derive(Debug, Subcommand)]
@@ -22,6 +25,8 @@ pub enum UserInputCommand {
         /// JSON or YAML file with the values, - for standard input
         #[arg(short = 'f', long = "file-path", value_name = "FILE")]
         file: PathBuf,
+        #[command(flatten)]
+        force: ForceOfFile,
     },
     /// Replaces or adds single values and keeps all others
     Update {
@@ -67,8 +72,13 @@ pub async fn run(command: UserInputCommand, context: &Context) -> Outcome {
 ]"#;
             context.screen.show(&View::plain(text, template(text)))
         }
-        UserInputCommand::Add { file } => {
-            let values = read_user_input(&file, context)?.into();
+        UserInputCommand::Add { file, force } => {
+            let values = read_user_input(&file, context)?;
+            let write = |node: &NodeId| Write::user_input(node, &values);
+            if !confirm_local_stops(context, &agent, write, force.confirmation()).await? {
+                return Ok(());
+            }
+            let values = values.into();
             let written = agent.client.post_local_user_input(&values);
             agent.call("setting the node's user input", written).await?;
             agent.report_done("the node's user input is set");
@@ -82,6 +92,7 @@ pub async fn run(command: UserInputCommand, context: &Context) -> Outcome {
             Ok(())
         }
         UserInputCommand::Remove { force } => {
+            show_local_stops(context, &agent, |node| Write::user_input(node, &json!([]))).await;
             if !confirm("Remove the node's user input?", force || agent.is_dry_run)? {
                 note("nothing was removed");
                 return Ok(());

@@ -28,7 +28,7 @@ use crate::output::{Table, View, warn};
 use crate::plan::CheckToken;
 use crate::shape::{check_service, complete_policy, require_constraints};
 use crate::signer::{normalize_overrides, sign_policy};
-use crate::stops::{ForceOfFile, PolicyWrite, confirm_stops, emptied_group, service_removal};
+use crate::stops::{ForceOfFile, Write, confirm_stops};
 use crate::wait::update::RollbackReasons;
 use crate::wait::{self, Wait};
 
@@ -90,9 +90,11 @@ struct Step {
 }
 
 impl Step {
-    fn removes_all_members(&self) -> bool {
-        let is_empty = |list: &Value| list.as_array().is_some_and(Vec::is_empty);
-        self.changes.iter().any(|change| change.path == "members" && is_empty(&change.to))
+    /// The members of an HA group, if they change.
+    fn members(&self) -> Option<Vec<String>> {
+        let change = self.changes.iter().find(|change| change.path == "members")?;
+        let members = change.to.as_array().into_iter().flatten();
+        Some(members.filter_map(Value::as_str).map(str::to_owned).collect())
     }
 }
 
@@ -113,7 +115,7 @@ pub async fn run(arguments: &ApplyArguments, context: &Context) -> Outcome {
         steps.extend(removed);
     }
     check_token(&arguments.token, &steps, context, &exchange).await?;
-    let writes = writes(&steps, context, &exchange).await?;
+    let writes = writes(&steps, context, &exchange)?;
     if !confirm_stops(context, &exchange, &writes, arguments.force.confirmation()).await? {
         return Ok(());
     }
@@ -179,34 +181,21 @@ async fn check_token(token: &CheckToken, steps: &[Step], context: &Context, exch
 }
 
 /// Returns the writes by which instances may stop.
-async fn writes(steps: &[Step], context: &Context, exchange: &Exchange) -> Outcome<Vec<PolicyWrite>> {
+fn writes(steps: &[Step], context: &Context, exchange: &Exchange) -> Outcome<Vec<Write>> {
     let mut found = Vec::new();
-    let mut of_others = Vec::new();
     for step in steps {
-        match (step.kind, step.action) {
+        found.extend(match (step.kind, step.action) {
             (DocumentKind::Policy, Action::Update) => {
-                found.push(PolicyWrite::document(&step.name, &signed(step, context)?));
+                Some(Write::policy(&step.name, &signed(step, context)?))
             }
-            (DocumentKind::Policy, Action::Remove) => found.push(PolicyWrite::removal(&step.name)),
-            (DocumentKind::Service, Action::Remove) => {
-                of_others.extend(service_removal(exchange, &step.name).await);
+            (DocumentKind::Policy, Action::Remove) => Some(Write::policy_removal(&step.name)),
+            (DocumentKind::HaGroup, Action::Remove) => Some(Write::group_removal(exchange, &step.name)),
+            (DocumentKind::HaGroup, Action::Update) => {
+                step.members().map(|members| Write::members(exchange, &step.name, members))
             }
-            (DocumentKind::HaGroup, Action::Remove) => {
-                of_others.extend(emptied_group(exchange, &step.name, true).await);
-            }
-            (DocumentKind::HaGroup, Action::Update) if step.removes_all_members() => {
-                of_others.extend(emptied_group(exchange, &step.name, false).await);
-            }
-            _ => {}
-        }
+            _ => None,
+        });
     }
-    // The plan of a policy that is written as well is that of its document.
-    let is_written = |policy: &str| {
-        let changes = |step: &Step| !matches!(step.action, Action::Keep);
-        steps.iter().any(|step| step.kind == DocumentKind::Policy && step.name == policy && changes(step))
-    };
-    of_others.retain(|write| !is_written(write.policy()));
-    found.extend(of_others);
     Ok(found)
 }
 

@@ -16,7 +16,7 @@ use crate::output::View;
 use crate::plan::CheckToken;
 use crate::shape::{DeploymentPolicyFile, complete_policy, require_constraints};
 use crate::signer::sign_policy;
-use crate::stops::{ForceOfFile, PolicyWrite, confirm_stops, show_stops};
+use crate::stops::{ForceOfFile, Write, confirm_stops, show_stops};
 use crate::wait::{self, Wait};
 
 /// Deployment policies.
@@ -124,7 +124,7 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
             POLICIES.check(exchange, &policy, &body)?;
             prepare(&mut body, context)?;
             token.check(context, exchange, &policy, "hzn plan", async || Ok(body.clone())).await?;
-            let write = [PolicyWrite::document(&policy, &body)];
+            let write = [Write::policy(&policy, &body)];
             if !confirm_stops(context, exchange, &write, force.confirmation()).await? {
                 return Ok(());
             }
@@ -138,7 +138,7 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
             prepare(&mut changes, context)?;
             let written = async || merged(exchange, &policy, changes.as_object()).await;
             token.check(context, exchange, &policy, "hzn plan --update", &written).await?;
-            let write = [PolicyWrite::document(&policy, &written().await?)];
+            let write = [Write::policy(&policy, &written().await?)];
             if !confirm_stops(context, exchange, &write, force.confirmation()).await? {
                 return Ok(());
             }
@@ -147,7 +147,7 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
         }
         DeploymentCommand::Orch(command) => orch::run(command, context, exchange).await,
         DeploymentCommand::Remove { policy, force, skip_children } => {
-            show_stops(context, exchange, &[PolicyWrite::removal(&policy)]).await;
+            show_stops(context, exchange, &[Write::policy_removal(&policy)]).await;
             if skip_children {
                 return remove_before_children(exchange, &policy, force).await;
             }

@@ -21,7 +21,7 @@ use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::template;
 use crate::output::{Table, View};
-use crate::stops::{emptied_group, show_stops};
+use crate::stops::{ForceOfFile, Write, confirm_stops, show_stops};
 use crate::wait::{self, Wait};
 
 /// HA groups.
@@ -128,6 +128,8 @@ pub struct GroupArguments {
     #[arg(short = 'f', long = "json-file", value_name = "FILE")]
     pub file: Option<PathBuf>,
     #[command(flatten)]
+    pub force: ForceOfFile,
+    #[command(flatten)]
     pub wait: Wait,
 }
 
@@ -202,19 +204,27 @@ pub async fn run(command: HaGroupCommand, context: &Context, exchange: &Exchange
         HaGroupCommand::Add(group) => {
             let wanted = edit::Group::read(&group, context)?;
             let before = members_now(exchange, wanted.name(), &group.wait).await?;
+            let writes = wanted.write(exchange);
+            if !confirm_stops(context, exchange, writes.as_slice(), group.force.confirmation()).await? {
+                return Ok(());
+            }
             edit::create(&wanted, exchange, true).await?;
             follow(&group.wait, context, exchange, (wanted.name(), before)).await
         }
         HaGroupCommand::Update(group) => {
             let wanted = edit::Group::read(&group, context)?;
             let before = members_now(exchange, wanted.name(), &group.wait).await?;
+            let writes = wanted.write(exchange);
+            if !confirm_stops(context, exchange, writes.as_slice(), group.force.confirmation()).await? {
+                return Ok(());
+            }
             edit::update(&wanted, exchange).await?;
             follow(&group.wait, context, exchange, (wanted.name(), before)).await
         }
         HaGroupCommand::Set { name, changes } => edit::set(exchange, &name, &changes).await,
         HaGroupCommand::Remove { name, force, wait } => {
             let before = members_now(exchange, &name, &wait).await?;
-            show_stops(context, exchange, &emptied_group(exchange, &name, true).await).await;
+            show_stops(context, exchange, &[Write::group_removal(exchange, &name)]).await;
             GROUPS.remove(exchange, &name, force).await?;
             follow(&wait, context, exchange, (&name, before)).await
         }

@@ -17,7 +17,7 @@ use crate::exit::{CliError, Outcome};
 use crate::input::read_typed;
 use crate::output::note;
 use crate::shape::HaGroupFile;
-use crate::stops::{emptied_group, show_stops};
+use crate::stops::{Write, show_stops};
 
 /// A group as the user gives it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -71,6 +71,12 @@ impl Group {
     /// Name of the group.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The write of its members; none when they stay.
+    pub fn write(&self, exchange: &Exchange) -> Option<Write> {
+        let members = self.members.clone()?;
+        Some(Write::members(exchange, &self.name, members))
     }
 
     fn body(&self, org: &str) -> PutHaGroup {
@@ -214,9 +220,8 @@ pub async fn remove_members(arguments: &MemberArguments, context: &Context, exch
     let (org, id) = exchange.split(&arguments.name);
     let present = members(exchange, &arguments.name).await?;
     let leaves = |member: &String| arguments.nodes.iter().any(|node| exchange.split(node).1 == *member);
-    if !present.is_empty() && present.iter().all(leaves) {
-        show_stops(context, exchange, &emptied_group(exchange, &arguments.name, false).await).await;
-    }
+    let left = present.iter().filter(|member| !leaves(member)).cloned();
+    show_stops(context, exchange, &[Write::members(exchange, &arguments.name, left)]).await;
     let question = format!("Remove {} from HA group {org}/{id}?", arguments.nodes.join(", "));
     if !confirm(&question, arguments.force || exchange.server.is_dry_run)? {
         note("nothing was removed");
@@ -274,6 +279,7 @@ mod tests {
             nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
             description: None,
             file: file.map(std::path::Path::to_owned),
+            force: crate::stops::ForceOfFile::default(),
             wait: crate::wait::Wait::default(),
         }
     }

@@ -16,6 +16,7 @@ use crate::exit::{CliError, Exit, Outcome};
 use crate::input::read_shape;
 use crate::output::{Table, View};
 use crate::shape::{self, NodePolicyFile};
+use crate::stops::{Confirmation, ForceOfFile, Write, confirm_stops, show_stops};
 
 /// Commands for parts of a node.
 #[derive(Debug, Subcommand)]
@@ -33,6 +34,8 @@ pub enum NodePartCommand {
         /// JSON or YAML file with the policy, - for standard input
         #[arg(short = 'f', long = "json-file", visible_alias = "input-file", value_name = "FILE")]
         file: PathBuf,
+        #[command(flatten)]
+        force: ForceOfFile,
     },
     /// Replaces parts of the policy of a node
     Updatepolicy {
@@ -41,6 +44,8 @@ pub enum NodePartCommand {
         /// JSON or YAML file with properties, constraints, deployment or management, - for standard input
         #[arg(short = 'f', long = "json-file", visible_alias = "input-file", value_name = "FILE")]
         file: PathBuf,
+        #[command(flatten)]
+        force: ForceOfFile,
     },
     /// Removes the policy of a node
     Removepolicy {
@@ -96,19 +101,20 @@ pub async fn run(command: NodePartCommand, context: &Context, exchange: &Exchang
             let id = exchange.node_id(&node);
             part(&node, "policy").show(context, exchange, client.node_policy(&id)).await
         }
-        NodePartCommand::Addpolicy { node, file } => {
+        NodePartCommand::Addpolicy { node, file, force } => {
             let policy = read_shape::<NodePolicyFile>(&file, context)?;
-            put_policy(exchange, &node, policy).await
+            replace_policy((context, exchange), &node, policy, force.confirmation()).await
         }
-        NodePartCommand::Updatepolicy { node, file } => {
+        NodePartCommand::Updatepolicy { node, file, force } => {
             let change = read_shape::<NodePolicyFile>(&file, context)?;
             let id = exchange.node_id(&node);
             let stored = part(&node, "policy").find(exchange, client.node_policy(&id)).await?;
             let stored = stored.map_or_else(|| json!({}), RawJson::into_value);
-            put_policy(exchange, &node, merged(stored, change)?).await
+            replace_policy((context, exchange), &node, merged(stored, change)?, force.confirmation()).await
         }
         NodePartCommand::Removepolicy { node, force } => {
             let id = exchange.node_id(&node);
+            show_stops(context, exchange, &[Write::node_policy(&id, None)]).await;
             part(&node, "policy").remove(exchange, force, client.delete_node_policy(&id)).await
         }
         NodePartCommand::Listerrors { node, long } => list_errors(context, exchange, &node, long).await,
@@ -127,6 +133,20 @@ pub async fn run(command: NodePartCommand, context: &Context, exchange: &Exchang
             context.show_watched(&watch, status).await
         }
     }
+}
+
+/// Replaces a node's policy when the caller confirms what that stops.
+async fn replace_policy(
+    (context, exchange): (&Context, &Exchange),
+    node: &str,
+    policy: Value,
+    confirmation: Confirmation,
+) -> Outcome {
+    let write = Write::node_policy(&exchange.node_id(node), Some(&policy));
+    if !confirm_stops(context, exchange, &[write], confirmation).await? {
+        return Ok(());
+    }
+    put_policy(exchange, node, policy).await
 }
 
 /// Replaces a node's policy; without a version it is in the present form.

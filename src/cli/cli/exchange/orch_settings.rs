@@ -8,6 +8,7 @@ use crate::confirm::confirm;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View, note};
+use crate::stops::{Confirmation, Write, confirm_stops};
 
 /// The setting for the silence after which a node is down.
 const DOWN_AFTER: &str = "nodeDownAfterSeconds";
@@ -67,6 +68,10 @@ pub async fn run(command: OrgOrchCommand, context: &Context, exchange: &Exchange
             if let Some(question) = question_of(&change)
                 && !confirm(&question, force || context.is_dry_run)?
             {
+                return Ok(());
+            }
+            let (write, confirmation) = (Write::settings(exchange, &change), Confirmation::by_flag(force));
+            if !confirm_stops(context, exchange, &[write], confirmation).await? {
                 return Ok(());
             }
             set(exchange, &change).await

@@ -16,7 +16,6 @@ use crate::exit::{CliError, Outcome};
 use crate::input::{read_shape, secret, template};
 use crate::output::{Table, View, note};
 use crate::shape::{self, ServicePolicyFile};
-use crate::stops::{service_removal, show_stops};
 
 /// Services.
 pub const SERVICES: Kind = Kind {
@@ -154,10 +153,7 @@ pub async fn run(command: ServiceCommand, context: &Context, exchange: &Exchange
         C::Newpolicy => show_policy_template(context),
         C::Publish(arguments) => publish(&arguments, context, exchange).await,
         C::Verify { service, key } => show_verification(context, exchange, &service, key.as_deref()).await,
-        C::Remove { service, force } => {
-            show_stops(context, exchange, &service_removal(exchange, &service).await).await;
-            SERVICES.remove(exchange, &service, force).await
-        }
+        C::Remove { service, force } => SERVICES.remove(exchange, &service, force).await,
         C::Listkey { service, key } => list_key(context, exchange, &service, key.as_deref()).await,
         C::Removekey { service, key } => {
             let (org, id) = exchange.split(&service);

@@ -6,7 +6,7 @@ use crate::context::{Context, Exchange};
 use crate::exchange::deployment::{EXCHANGE_ONLY, POLICIES, without};
 use crate::exit::{CliError, Outcome};
 use crate::output::note;
-use crate::stops::{Confirmation, PolicyWrite, confirm_stops};
+use crate::stops::{Confirmation, Write, confirm_stops};
 
 /// Other names of members, as the specification of HA clusters has them.
 const ALIASES: [(&str, &str); 14] = [
@@ -101,7 +101,7 @@ async fn edit(
         let mut wanted = found;
         without(&mut wanted, &EXCHANGE_ONLY);
         wanted["orchestration"] = document.clone();
-        if !confirm_stops(context, exchange, &[PolicyWrite::document(policy, &wanted)], confirmation).await? {
+        if !confirm_stops(context, exchange, &[Write::policy(policy, &wanted)], confirmation).await? {
             return Ok(());
         }
         let change = json!({ "orchestration": document, "lastUpdated": written_at });
