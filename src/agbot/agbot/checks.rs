@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use evenkeel_client::{AddressRule, ProbeClient, ProbeGuard, ProbeSchedule, pause_after};
-use evenkeel_ids::{GroupId, TaskId};
+use evenkeel_ids::{GroupId, PolicyId, TaskId};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::model::{HubTask, Model};
 use evenkeel_planner::workload::{EndedCommand, HubReport, WorkflowCall};
@@ -184,19 +184,32 @@ impl HubChecks {
 
 /// Runs the hub's checks of the members of an HA group now.
 pub(crate) async fn check_members_now(context: &Context, group: &GroupId) {
-    let is_member = |model: &Model, task: &HubTask<'_>| {
-        model.group(group).is_some_and(|group| group.members.contains(task.node))
+    let due = {
+        let model = context.model();
+        let is_member =
+            |task: &HubTask<'_>| model.group(group).is_some_and(|group| group.members.contains(task.node));
+        due_checks(model.hub_tasks().filter(is_member))
     };
-    check_now(context, is_member).await;
+    check_now(context, due).await;
 }
 
-/// Runs the hub's checks of some tasks now, and waits for the results: the last ones may be out of date.
-pub(crate) async fn check_now(context: &Context, is_meant: impl Fn(&Model, &HubTask<'_>) -> bool) {
-    let due: Vec<DueCheck> = {
+/// Runs the hub's checks of the instances of a deployment policy now, also those that other agbots make.
+pub(crate) async fn check_instances_now(context: &Context, policy: &PolicyId) {
+    let due = {
         let model = context.model();
-        let meant = model.hub_tasks().filter(|task| is_meant(&model, task));
-        meant.filter_map(|task| Some(DueCheck::new(&task, task_probe(task.probe?)))).collect()
+        let is_of_policy =
+            |task: &HubTask<'_>| model.task(task.id).is_some_and(|task| task.unit_id.policy == *policy);
+        due_checks(model.polled_tasks().filter(is_of_policy))
     };
+    check_now(context, due).await;
+}
+
+fn due_checks<'m>(tasks: impl Iterator<Item = HubTask<'m>>) -> Vec<DueCheck> {
+    tasks.filter_map(|task| Some(DueCheck::new(&task, task_probe(task.probe?)))).collect()
+}
+
+/// Runs checks now, and waits for the results: the last ones may be out of date.
+async fn check_now(context: &Context, due: Vec<DueCheck>) {
     if due.is_empty() {
         return;
     }

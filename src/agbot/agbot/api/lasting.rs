@@ -11,7 +11,6 @@ use evenkeel_domain::orchestration::MembersError;
 use evenkeel_domain::orchestration::health_policy::{RecoveryAction, Target};
 use evenkeel_ids::NodeId;
 use evenkeel_planner::engine::{ActionRefusal, RequestedAction, RequestedRecovery, accept};
-use evenkeel_planner::model::{HubTask, Model};
 use evenkeel_planner::workload::{
     ActionGoals, Instance, LastingAction, PreparedAction, UserAction, WorkloadRecord,
 };
@@ -58,10 +57,7 @@ pub(super) async fn begin(
         return Err(Refusal::new(StatusCode::BAD_REQUEST, text));
     }
     if recovery.as_ref().is_some_and(|recovery| recovery.examines) {
-        let is_of_policy = |model: &Model, task: &HubTask<'_>| {
-            model.task(task.id).is_some_and(|task| task.unit_id.policy == *policy)
-        };
-        checks::check_now(context, is_of_policy).await;
+        checks::check_instances_now(context, policy).await;
     }
     let goals = match decide(context, wanted, &requested) {
         Ok(goals) => goals,

@@ -391,10 +391,22 @@ fn owner_of_the_group_polls_the_members_of_other_agbots() {
     assert_eq!(of_other(&fleet).as_ref(), Some(&task));
     let report =
         HubReport::Checked { healthy: false, message: Some("responds with \"starting\"".to_owned()) };
-    fleet.handle(&Event::HubReported { task, report });
+    let reported = Event::HubReported { task: task.clone(), report };
+    fleet.handle(&reported);
     fleet.run_until(INTERVAL + 10, |fleet| of_group(fleet, "health.recover", "n1") == 1);
     fleet.handle(&Event::PartitionsChanged { leases: [((owned + 1) % 16, 1)].into() });
     assert_eq!(of_other(&fleet), None);
+
+    // A user may have it checked here nevertheless. What that found does not count when the task is looked after here again.
+    let found = |fleet: &Fleet| {
+        let mut polled = fleet.model.polled_tasks();
+        polled.find(|polled| *polled.id == task).expect("it is polled by another agbot").is_healthy
+    };
+    assert_eq!(found(&fleet), None);
+    fleet.handle(&reported);
+    assert_eq!(found(&fleet), Some(false));
+    fleet.handle(&Event::PartitionsChanged { leases: [(owned, 1)].into() });
+    assert_eq!(found(&fleet), None);
 }
 
 /// A user orders a recovery that begins with a check.

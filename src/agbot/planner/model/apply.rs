@@ -157,6 +157,8 @@ impl Model {
                 if leases.iter().any(|(partition, fencing)| self.leases.get(partition) != Some(fencing)) {
                     self.await_statuses(now);
                 }
+                // A user may have had one of another agbot's tasks checked here, perhaps long ago.
+                self.forget_foreign_hub_reports();
                 self.leases.clone_from(leases);
                 // Commands issued under a lost lease may never have been carried out.
                 self.pending.retain(|_, _| is_same);

@@ -34,15 +34,27 @@ pub struct HubTask<'m> {
 impl Model {
     /// Returns the tasks for which this agbot has something to do, by id.
     pub fn hub_tasks(&self) -> impl Iterator<Item = HubTask<'_>> {
-        self.engine.hub_tasks().filter_map(|(task, found)| self.hub_task(task, found))
+        self.engine.hub_tasks().filter_map(|(task, found)| {
+            let is_own = self.lease_for_unit(&task.unit_id).is_some();
+            if !is_own && !self.checks_node_of(task) {
+                return None;
+            }
+            self.hub_task(task, found, is_own)
+        })
     }
 
-    /// Returns what the hub has to do for a task now.
-    fn hub_task<'m>(&'m self, task: &'m Task, found: Option<&'m ReportedHealth>) -> Option<HubTask<'m>> {
-        let is_own = self.lease_for_unit(&task.unit_id).is_some();
-        if !is_own && !self.checks_node_of(task) {
-            return None;
-        }
+    /// Returns the tasks whose URL the hub polls, by id, whichever agbot does that.
+    pub fn polled_tasks(&self) -> impl Iterator<Item = HubTask<'_>> {
+        self.engine.hub_tasks().filter_map(|(task, found)| self.hub_task(task, found, false))
+    }
+
+    /// Returns what the hub has to do for a task now; only its owner makes calls.
+    fn hub_task<'m>(
+        &'m self,
+        task: &'m Task,
+        found: Option<&'m ReportedHealth>,
+        is_own: bool,
+    ) -> Option<HubTask<'m>> {
         let node = task.node.as_ref()?;
         let ended = found.and_then(|found| found.command.as_ref());
         let command = task.health.command().filter(|command| is_own && !is_ended(command, ended));
