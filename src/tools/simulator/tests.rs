@@ -29,13 +29,13 @@ fn run(seeds: u64, steps: u32, deliberate: DeliberateFaults) -> (Option<String>,
 }
 
 #[test]
-fn every_promise_is_kept_under_faults_for_two_thousand_seeds() {
-    let (failure, replaced, held) = run(2_000, 600, DeliberateFaults::default());
+fn every_promise_is_kept_under_faults_for_a_thousand_seeds() {
+    let (failure, replaced, held) = run(1_000, 600, DeliberateFaults::default());
     if let Some(text) = failure {
         panic!("{text}");
     }
-    assert!(replaced > 2_000, "the schedules replaced only {replaced} instances and prove little");
-    assert!(held > 100, "the schedules held only {held} rollouts and prove little");
+    assert!(replaced > 1_000, "the schedules replaced only {replaced} instances and prove little");
+    assert!(held > 50, "the schedules held only {held} rollouts and prove little");
 }
 
 /// Schedules that revealed a defect of the planner, or of the invariant checker, when they were first run.
@@ -155,34 +155,33 @@ fn command_line_run_reports_success_in_one_line() {
     assert!(text.starts_with("2 seeds, ") && text.ends_with("every promise kept\n"), "{text}");
 }
 
+/// Runs the seeds until their traces have named every text; panics with those that none names.
+fn draw(seeds: impl Iterator<Item = u64>, mut texts: Vec<String>) {
+    for seed in seeds {
+        let mut world = world::World::new(seed, DeliberateFaults::default());
+        chaos::run(&mut world, 600);
+        let trace: String = world.trace.into_iter().collect();
+        texts.retain(|text| !trace.contains(text));
+        if texts.is_empty() {
+            return;
+        }
+    }
+    panic!("not drawn: {texts:?}");
+}
+
 /// The seeds of workloads would prove nothing about users' actions that they do not draw.
 #[test]
 fn seeds_of_workloads_draw_every_action_of_a_user() {
-    let mut trace = String::new();
-    for seed in (3..1_000).filter(|seed| matches!(seed % 6, 3 | 4)) {
-        let mut world = world::World::new(seed, DeliberateFaults::default());
-        chaos::run(&mut world, 600);
-        trace.extend(world.trace);
-    }
-    for action in LastingAction::ALL {
-        let name = action.name();
-        assert!(trace.contains(&format!("the operator requests {name} of o/w")), "{name} is not drawn");
-    }
-    for text in ["force: true: [", "is refused", "it exited with 137", "the operator requests abort of o/w"] {
-        assert!(trace.contains(text), "{text}");
-    }
+    let requests = LastingAction::ALL.map(|action| format!("the operator requests {} of o/w", action.name()));
+    let others = ["force: true: [", "is refused", "it exited with 137", "the operator requests abort of o/w"];
+    let texts = requests.into_iter().chain(others.map(str::to_owned)).collect();
+    draw((3..1_000).filter(|seed| matches!(seed % 6, 3 | 4)), texts);
 }
 
 /// The seeds of health policies would prove nothing about failures, alarms and commands that they do not draw.
 #[test]
 fn seeds_of_health_policies_draw_every_kind_of_failure() {
-    let mut trace = String::new();
-    for seed in (9..2_000).step_by(24) {
-        let mut world = world::World::new(seed, DeliberateFaults::default());
-        chaos::run(&mut world, 600);
-        trace.extend(world.trace);
-    }
-    for text in [
+    let texts = [
         "alarm: true, lost: false",
         "alarm: false, lost: false",
         "alarm: false, lost: true",
@@ -191,7 +190,6 @@ fn seeds_of_health_policies_draw_every_kind_of_failure() {
         "goes down: PAUSE",
         "-1: true",
         "-1: false",
-    ] {
-        assert!(trace.contains(text), "{text} is not drawn");
-    }
+    ];
+    draw((9..2_000).step_by(24), texts.map(str::to_owned).into());
 }
