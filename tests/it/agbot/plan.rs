@@ -133,6 +133,19 @@ async fn plan_of_what_is_no_policy_is_refused_with_the_reason() {
     let (status, body) = hub.call("POST", PLAN, Some(wrong)).await;
     assert_eq!(status, 400);
     assert!(body["msg"].as_str().unwrap_or_default().contains("orchestration.replicas"), "{body}");
+
+    // The exchange does not tell another tenant that a policy is none of its business when there is no such policy.
+    let created =
+        hub.call("POST", "/orgs/evil", Some(json!({"label": "evil", "description": "another tenant"}))).await;
+    assert_eq!(created.0, 201, "{}", created.1);
+    let user = json!({"password": "secret-mal", "admin": true, "email": "mal@example.com"});
+    assert_eq!(hub.call("POST", "/orgs/evil/users/mal", Some(user)).await.0, 201);
+    let mal = ("evil/mal", "secret-mal");
+    let write = json!({"settings": {"settings": {}}});
+    for (path, body) in [(PLAN, policy("1.0.0", 1)), ("/orgs/o/orchestration/stops", write)] {
+        let (status, body) = hub.call_as(mal, "POST", path, Some(body)).await;
+        assert_eq!(status, 403, "{path}: {body}");
+    }
     drop(fleet);
     assert_eq!(hub.stop().await, 0);
 }

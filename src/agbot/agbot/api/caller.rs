@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use evenkeel_client::{Client, ClientError, Credentials};
+use evenkeel_client::{Client, ClientError, Credentials, Path};
 use evenkeel_ids::NodeId;
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use evenkeel_wire::exchange::forwarded::CLIENT_ADDRESS;
@@ -17,6 +17,8 @@ use crate::context::Context;
 
 /// Organization of root.
 const ROOT_ORG: &str = "root";
+/// No policy has this name.
+const NO_POLICY: &str = "-";
 
 /// Reads Basic credentials from the request.
 fn credentials(headers: &HeaderMap) -> Option<Credentials> {
@@ -246,12 +248,32 @@ pub(super) async fn find_policy(
     let client = as_caller(context, headers)?;
     match client.deployment_policy(org, policy).await {
         Ok(found) => Ok(found),
-        Err(ClientError::Status { status: 403, .. }) => {
-            let message = format!("reading deployment policies of organization '{org}' is needed");
-            Err(Refusal::new(StatusCode::FORBIDDEN, message))
-        }
+        Err(ClientError::Status { status: 403, .. }) => Err(no_policies(org)),
         Err(error) => Err(refused(error, org)),
     }
+}
+
+/// Checks that the caller may read the deployment policies of an organization. The exchange does not say so of one that does not exist.
+///
+/// # Errors
+/// 401 without good credentials, 403 when the caller may not, 503 when the exchange does not respond.
+pub(super) async fn may_read_policies(
+    context: &Context,
+    headers: &HeaderMap,
+    org: &str,
+) -> Result<(), Refusal> {
+    let client = as_caller(context, headers)?;
+    let path = Path::org(org, &["business", "policies"]).query("idfilter", NO_POLICY);
+    match client.get::<serde_json::Value>(path).await {
+        Ok(_) => Ok(()),
+        Err(ClientError::Status { status: 403, .. }) => Err(no_policies(org)),
+        Err(error) => Err(refused(error, org)),
+    }
+}
+
+fn no_policies(org: &str) -> Refusal {
+    let message = format!("reading deployment policies of organization '{org}' is needed");
+    Refusal::new(StatusCode::FORBIDDEN, message)
 }
 
 pub(super) fn missing_policy(org: &str, policy: &str) -> Refusal {
@@ -315,7 +337,7 @@ pub(super) async fn operated_nodes(
 /// Returns true if the exchange shows its status counts to the caller.
 pub(super) async fn sees_counts(context: &Context, headers: &HeaderMap) -> bool {
     let Ok(client) = as_caller(context, headers) else { return false };
-    let path = evenkeel_client::Path::new(&["admin", "status"]);
+    let path = Path::new(&["admin", "status"]);
     client.get::<serde_json::Value>(path).await.is_ok_and(|found| found.is_some())
 }
 

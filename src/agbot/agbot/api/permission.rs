@@ -7,8 +7,8 @@ use http::{HeaderMap, StatusCode};
 
 use super::actions::note_denied;
 use super::caller::{
-    SeenNodes, calling_node, claimed_name, find_policy, may_administrate, may_operate, missing_policy,
-    operated_nodes, own_node, seen_nodes, seen_nodes_of, sees_counts, served_policy,
+    SeenNodes, calling_node, claimed_name, find_policy, may_administrate, may_operate, may_read_policies,
+    missing_policy, operated_nodes, own_node, seen_nodes, seen_nodes_of, sees_counts, served_policy,
 };
 use super::pipeline::{Names, Op, Refusal};
 
@@ -57,9 +57,6 @@ impl Permission<right::OrgAdminister> {
         &self.0
     }
 }
-
-/// A name of a policy: whether a caller may read one that does not exist depends on the organization alone.
-const ANY_POLICY: &str = "-";
 
 /// A deployment policy that the caller may read, and the nodes of its organizations that the caller may read.
 pub(super) struct ReadPolicy {
@@ -151,6 +148,9 @@ pub(super) mod right {
             if found.is_none() && !is_left() {
                 return Err(super::missing_policy(org, policy));
             }
+            if found.is_none() {
+                super::may_read_policies(&op.context, headers, org).await?;
+            }
             let orgs = super::super::orchestration::node_orgs(&op.context, org, policy);
             let seen = super::seen_nodes_of(&op.context, headers, orgs).await?;
             Ok(ReadPolicy { policy: found, seen })
@@ -165,6 +165,9 @@ pub(super) mod right {
         async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<PlannedPolicy, Refusal> {
             let (org, policy) = (op.path.org().unwrap_or_default(), op.path.policy().unwrap_or_default());
             let found = super::find_policy(&op.context, headers, org, policy).await?;
+            if found.is_none() {
+                super::may_read_policies(&op.context, headers, org).await?;
+            }
             let orgs = super::super::plan::node_orgs(&op.context, org, policy).await?;
             let seen = super::seen_nodes_of(&op.context, headers, orgs).await?;
             Ok(PlannedPolicy { policy: found, seen })
@@ -179,7 +182,7 @@ pub(super) mod right {
 
         async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<SeenNodes, Refusal> {
             let org = op.path.org().unwrap_or_default();
-            super::find_policy(&op.context, headers, org, super::ANY_POLICY).await?;
+            super::may_read_policies(&op.context, headers, org).await?;
             super::seen_nodes_of(&op.context, headers, [org.to_owned()].into()).await
         }
     }
