@@ -521,8 +521,11 @@ async fn documents_that_cannot_be_read_are_named_everywhere_and_stop_nothing() {
     }
     let found = decided(&agbots, "the policies are carried out", &pairs, of_deployment).await;
     require_understood(&found, &pairs, &[]);
-    let before = agbots.agreements().await;
-    assert_eq!(before.len(), 2);
+    let before = eventually("both are agreed on", || async {
+        let found = agbots.agreements().await;
+        (found.len() == 2).then_some(found)
+    })
+    .await;
     agbots
         .execute(
             "UPDATE deployment_policy SET user_input = '[{\"serviceArch\": [1]}]' WHERE policy = 'input'",
