@@ -117,7 +117,8 @@ impl Write {
     /// Replaces the user input of a node.
     pub fn user_input(node: &NodeId, user_input: &Value) -> Self {
         let (node, org) = (node.name().to_owned(), node.org().to_owned());
-        let user_input = user_input.as_array().cloned().unwrap_or_default();
+        let entries = user_input.as_array().into_iter().flatten();
+        let user_input = entries.filter_map(|entry| entry.as_object().cloned()).collect();
         Self::Dependency { org, write: DependencyWrite::UserInput { node, user_input } }
     }
 

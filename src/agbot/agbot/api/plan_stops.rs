@@ -86,7 +86,7 @@ fn event(model: &Model, seen: &SeenNodes, org: &str, write: DependencyWrite) -> 
         }
         DependencyWrite::UserInput { node, user_input } => {
             let mut node = known(&node)?.facts.clone();
-            node.user_input = user_input;
+            node.user_input = user_input.into_iter().map(Value::Object).collect();
             Event::NodeChanged { node: Box::new(node) }
         }
         DependencyWrite::HaGroup { group, members: None } => {

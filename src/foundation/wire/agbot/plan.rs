@@ -118,7 +118,7 @@ pub enum DependencyWrite {
         node: String,
         /// Its user input then.
         #[schema(value_type = Vec<Object>)]
-        user_input: Vec<Value>,
+        user_input: Vec<Map<String, Value>>,
     },
     /// Replaces the members of an HA group.
     HaGroup {
