@@ -1,8 +1,8 @@
 //! Preview of a write of a deployment policy, or of something that policies depend on: the decisions that would follow, on a copy of the
 //! model.
 //!
-//! Nothing is carried out. A policy without tasks is planned as if it had some: each of its agreements is a task then, and the same gates
-//! hold. Source: orchestration D3 (`plan`).
+//! Nothing is carried out. A write of a policy without tasks is planned as if it had some: each of its agreements is a task then, and the
+//! same gates hold. Source: orchestration D3 (`plan`).
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -79,8 +79,15 @@ pub fn preview(
     let has_tasks = facts.orchestration.document.is_some();
     facts.orchestration.document.get_or_insert_with(|| Box::new(document.clone()));
     let mut workload_units = Vec::new();
-    for UnitRun { id, instances, run } in dry_runs(&mut model, &facts, (before.as_ref(), has_tasks), now) {
+    for UnitRun { id, instances, mut run } in dry_runs(&mut model, &facts, before.as_ref(), now) {
         if let Some(unit) = model.workload_unit(&id) {
+            // The agreement of a policy without tasks stays while its node is silent.
+            let is_silent =
+                |node: &NodeId| unit.table.find(node).is_some_and(|row| row.down_since().is_some());
+            let stops_silent = |change: &ExpectedChange| {
+                change.kind == ExpectedKind::Stop && change.from.as_ref().is_some_and(is_silent)
+            };
+            run.changes.retain(|change| has_tasks || !stops_silent(change));
             basis.add_unit(&id, unit, &run);
         }
         let question = Question { part: &id, node: None, is_complete: false, now };
@@ -99,14 +106,11 @@ struct UnitRun {
     run: DryRun,
 }
 
-/// Returns the changes of the units of a policy that the model has.
-///
-/// # Shape
-/// `before`: the policy as it was when its instances were placed. `has_tasks`: false if the model gets its tasks only here.
+/// Returns the changes of the units of a policy that the model has; `before`: the policy as it was when its instances were placed.
 fn dry_runs(
     model: &mut Model,
     facts: &DeploymentPolicyFacts,
-    (before, has_tasks): (Option<&DeploymentPolicyFacts>, bool),
+    before: Option<&DeploymentPolicyFacts>,
     now: Timestamp,
 ) -> Vec<UnitRun> {
     let record = prepare(model, facts, before, now);
@@ -116,13 +120,7 @@ fn dry_runs(
     let runs = model.workload_units_of(&facts.id).map(|(unit_id, unit)| {
         let inputs = UnitInputs::new(&pass, workload, unit_id, unit, None);
         let facts = inputs.facts(&record);
-        let mut run = if unit.is_wanted { dry_run(&facts, now) } else { dry_removal(&facts, now) };
-        // The agreement of a policy without tasks stays while its node is silent.
-        let is_silent = |node: &NodeId| unit.table.find(node).is_some_and(|row| row.down_since().is_some());
-        let stops_silent = |change: &ExpectedChange| {
-            change.kind == ExpectedKind::Stop && change.from.as_ref().is_some_and(is_silent)
-        };
-        run.changes.retain(|change| has_tasks || !stops_silent(change));
+        let run = if unit.is_wanted { dry_run(&facts, now) } else { dry_removal(&facts, now) };
         let has_instance =
             |tasks: &&SlotTasks| tasks.iter().any(|task| task.is_live() && task.node.is_some());
         let instances = unit.slots.values().filter(has_instance).count() as u64;
@@ -145,17 +143,20 @@ pub struct StoppedInstances {
 /// Returns the instances that would stop if something were written that deployment policies depend on, for each policy that loses one.
 ///
 /// # Shape
-/// `model`: a copy, which is consumed. `written`: what is written, as events.
-pub fn stopped_instances(mut model: Model, written: &[Event], now: Timestamp) -> Vec<StoppedInstances> {
-    let concerned: BTreeSet<PolicyId> =
-        written.iter().flat_map(|event| concerned_policies(&model, event)).collect();
+/// `model`: a copy, which is consumed. `written`: what is written, as the event that follows it. `is_meant`: the policies that are looked at.
+pub fn stopped_instances(
+    mut model: Model,
+    written: &Event,
+    is_meant: impl Fn(&PolicyId) -> bool,
+    now: Timestamp,
+) -> Vec<StoppedInstances> {
+    let concerned = concerned_policies(&model, written);
+    let meant = concerned.iter().filter(|policy| is_meant(policy));
     let concerned: Vec<DeploymentPolicyFacts> =
-        concerned.iter().filter_map(|policy| model.written_policy(policy).cloned()).collect();
+        meant.filter_map(|policy| model.written_policy(policy).cloned()).collect();
     let all_before: Vec<(u64, u64)> =
         concerned.iter().map(|policy| stops_of(&mut model, policy, now)).collect();
-    for event in written {
-        model.apply(event, now);
-    }
+    model.apply(written, now);
     let mut found = Vec::new();
     for (policy, (instances, before)) in concerned.into_iter().zip(all_before) {
         let (_, after) = stops_of(&mut model, &policy, now);
@@ -177,7 +178,7 @@ fn stops_of(model: &mut Model, policy: &DeploymentPolicyFacts, now: Timestamp) -
         let lost = agreements.iter().filter(is_lost).count();
         return (agreements.len() as u64, lost as u64);
     }
-    let runs = dry_runs(model, policy, (Some(policy), true), now);
+    let runs = dry_runs(model, policy, Some(policy), now);
     let changes = runs.iter().flat_map(|unit| &unit.run.changes);
     let stops = changes.filter(|change| change.kind == ExpectedKind::Stop).count();
     let held = runs.iter().map(|unit| unit.run.blocked.len()).sum::<usize>();
@@ -395,7 +396,7 @@ mod tests {
     fn writes_that_policies_depend_on_stop_what_has_no_other_node() {
         let (mut model, now) = settled();
         let stops = |model: &Model, written: Event| {
-            let found = stopped_instances(model.clone(), &[written], now);
+            let found = stopped_instances(model.clone(), &written, |_| true, now);
             found.iter().map(|one| (one.policy.to_string(), one.stopped, one.instances)).collect::<Vec<_>>()
         };
         let asks_for = |name: &str, constraint: &str| {
@@ -410,12 +411,9 @@ mod tests {
         assert_eq!(stops(&model, asks_for("a", "openhorizon.service.url == s")), []);
         assert_eq!(stops(&model, asks_for("a", "openhorizon.service.url == t")), lost(1));
         let silent_at = now + jiff::SignedDuration::from_mins(10);
-        let other = [asks_for("a", "openhorizon.service.url == s")];
-        assert_eq!(
-            stopped_instances(model.clone(), &other, silent_at),
-            [],
-            "agreements of silent nodes stay"
-        );
+        let other = asks_for("a", "openhorizon.service.url == s");
+        let found = stopped_instances(model.clone(), &other, |_| true, silent_at);
+        assert_eq!(found, [], "agreements of silent nodes stay");
         let service = service("s", "1.0.0").id;
         assert_eq!(stops(&model, Event::ServiceRemoved { service }), [], "what runs stays");
         let group = GroupId::from_text("o/g");

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::Request;
 use evenkeel_api::Content;
 use evenkeel_domain::policy::property::builtin::is_node_property;
-use evenkeel_ids::{GroupId, NodeId, OrgId};
+use evenkeel_ids::{GroupId, NodeId, OrgId, PolicyId};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::facts::{HaGroupFacts, NodePolicyFacts};
 use evenkeel_planner::model::Model;
@@ -45,11 +45,15 @@ pub(super) async fn plan_stops(
 ) -> Result<Json<PlannedStopsResponse>, Refusal> {
     let Op { context, path: OrgPath { organization: org } } = op;
     let written = event(&context.model(), &permission.into_proof(), &org, write)?;
-    let found = on_model_clone(context, move |model, now| stopped_instances(model, &[written], now)).await?;
     // Services of patterns are no deployment policies, and who sees those of other organizations is decided there.
-    let of_org = found.into_iter().filter(|one| one.policy.org() == org && one.policy.pattern().is_none());
-    let policies =
-        of_org.map(|one| PlannedStops { policy: one.policy, instances: one.instances, stopped: one.stopped });
+    let is_meant = move |policy: &PolicyId| policy.org() == org && policy.pattern().is_none();
+    let compute = move |model, now| stopped_instances(model, &written, is_meant, now);
+    let found = on_model_clone(context, compute).await?;
+    let policies = found.into_iter().map(|one| PlannedStops {
+        policy: one.policy,
+        instances: one.instances,
+        stopped: one.stopped,
+    });
     Ok(Json(PlannedStopsResponse { policies: policies.collect() }))
 }
 
