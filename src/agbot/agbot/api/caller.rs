@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use evenkeel_client::{Client, ClientError, Credentials, Path};
+use evenkeel_client::{Client, ClientError, Credentials};
 use evenkeel_ids::NodeId;
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use evenkeel_wire::exchange::forwarded::CLIENT_ADDRESS;
@@ -17,8 +17,6 @@ use crate::context::Context;
 
 /// Organization of root.
 const ROOT_ORG: &str = "root";
-/// No policy has this name.
-const NO_POLICY: &str = "-";
 
 /// Reads Basic credentials from the request.
 fn credentials(headers: &HeaderMap) -> Option<Credentials> {
@@ -262,13 +260,8 @@ pub(super) async fn may_read_policies(
     headers: &HeaderMap,
     org: &str,
 ) -> Result<(), Refusal> {
-    let client = as_caller(context, headers)?;
-    let path = Path::org(org, &["business", "policies"]).query("idfilter", NO_POLICY);
-    match client.get::<serde_json::Value>(path).await {
-        Ok(_) => Ok(()),
-        Err(ClientError::Status { status: 403, .. }) => Err(no_policies(org)),
-        Err(error) => Err(refused(error, org)),
-    }
+    let may_read = as_caller(context, headers)?.may_read_policies(org).await;
+    if may_read.map_err(|error| refused(error, org))? { Ok(()) } else { Err(no_policies(org)) }
 }
 
 fn no_policies(org: &str) -> Refusal {
@@ -337,7 +330,7 @@ pub(super) async fn operated_nodes(
 /// Returns true if the exchange shows its status counts to the caller.
 pub(super) async fn sees_counts(context: &Context, headers: &HeaderMap) -> bool {
     let Ok(client) = as_caller(context, headers) else { return false };
-    let path = Path::new(&["admin", "status"]);
+    let path = evenkeel_client::Path::new(&["admin", "status"]);
     client.get::<serde_json::Value>(path).await.is_ok_and(|found| found.is_some())
 }
 

@@ -159,6 +159,16 @@ impl Client {
         }
     }
 
+    /// Returns whether the caller may read the deployment policies of an organization.
+    pub async fn may_read_policies(&self, org: &str) -> Result<bool, ClientError> {
+        let path = Path::org(org, &["business", "policies"]).query("idfilter", NO_POLICY);
+        match self.get::<serde_json::Value>(path).await {
+            Ok(_) => Ok(true),
+            Err(ClientError::Status { status: 403, .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Heartbeats and agreements of an organization's policy nodes.
     pub async fn search_node_health(&self, org: &str) -> Result<BTreeMap<NodeId, NodeHealth>, ClientError> {
         self.search_health(Path::org(org, &["search", "nodehealth"]), None).await
