@@ -149,7 +149,13 @@ async fn stops_of(agbot: &Server, exchange: &Exchange, write: &Write) -> Vec<Sto
             vec![Stops { policy: format!("{org}/{id}"), instances, stopped, is_exact: true }]
         }
         Write::Dependency { org, write } => {
-            let Ok(Some(planned)) = agbot.client.plan_stops(org, write).await else { return Vec::new() };
+            let planned = match agbot.client.plan_stops(org, write).await {
+                Ok(planned) => planned.unwrap_or_default(),
+                Err(error) => {
+                    note(format!("the instances that this stops are not counted: {error}"));
+                    return Vec::new();
+                }
+            };
             let stops = planned.policies.into_iter().map(|one| Stops {
                 policy: one.policy.to_string(),
                 instances: one.instances,
