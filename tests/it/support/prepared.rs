@@ -1,4 +1,4 @@
-//! What takes most of the time of a first start, made once: the directory of a hub, and keys.
+//! The directory of a hub and a key, made once: they take most of the time of a first start.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
