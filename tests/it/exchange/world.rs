@@ -299,15 +299,18 @@ impl World {
     pub async fn changed_rows(&mut self) -> Vec<String> {
         let differences: Vec<String> = self
             .tables
-            .keys()
-            .filter(|table| *table != "node_heartbeat" && !table.starts_with("audit"))
-            .map(|table| {
+            .iter()
+            .filter(|(table, _)| *table != "node_heartbeat" && !table.starts_with("audit"))
+            .map(|(table, columns)| {
+                let columns: Vec<&str> = columns
+                    .split(", ")
+                    .filter(|column| (table.as_str(), *column) != ("agbot", "seen_at"))
+                    .collect();
+                let row = format!("'{table} ' || ROW({})::text", columns.join(", "));
                 format!(
-                    "(SELECT '{table} ' || t::text FROM public.{table} t
-                        EXCEPT ALL SELECT '{table} ' || t::text FROM copy.{table} t)
+                    "(SELECT {row} FROM public.{table} EXCEPT ALL SELECT {row} FROM copy.{table})
                     UNION ALL
-                    (SELECT '{table} ' || t::text FROM copy.{table} t
-                        EXCEPT ALL SELECT '{table} ' || t::text FROM public.{table} t)"
+                    (SELECT {row} FROM copy.{table} EXCEPT ALL SELECT {row} FROM public.{table})"
                 )
             })
             .collect();
