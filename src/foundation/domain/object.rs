@@ -10,7 +10,7 @@ use thiserror::Error;
 /// Greatest edit distance between a name and the one that was probably meant.
 const MISSPELT_BY: usize = 2;
 /// Longest name of an object, in bytes.
-pub(super) const MAX_NAME: usize = 512;
+pub(crate) const MAX_NAME: usize = 512;
 
 /// Members of one object: those that are read, and those of the specification that are not supported.
 pub struct Members {
@@ -39,7 +39,7 @@ pub fn nearest(names: impl Iterator<Item = &'static str>, name: &str) -> Option<
 }
 
 /// Returns the end of an error about an unknown name: which of some names was probably meant, if any is near.
-pub(super) fn hint(names: impl Iterator<Item = &'static str>, name: &str) -> String {
+pub(crate) fn hint(names: impl Iterator<Item = &'static str>, name: &str) -> String {
     nearest(names, name).map(|one| format!("; {one} was probably meant")).unwrap_or_default()
 }
 
@@ -93,7 +93,7 @@ impl Object {
         MembersError { path: self.path_of(path), rule: rule.to_owned() }
     }
 
-    pub(super) fn path_of(&self, member: &str) -> String {
+    pub(crate) fn path_of(&self, member: &str) -> String {
         if self.path.is_empty() { member.to_owned() } else { format!("{}.{member}", self.path) }
     }
 
@@ -236,7 +236,7 @@ pub fn without_nulls(value: &Value) -> Value {
 }
 
 /// Lists words for a message.
-pub(super) fn one_of(words: &[&str]) -> String {
+pub(crate) fn one_of(words: &[&str]) -> String {
     match words {
         [others @ .., last] if !others.is_empty() => format!("{} or {last}", others.join(", ")),
         _ => words.concat(),
