@@ -76,18 +76,15 @@ pub fn preview(
         return Preview { workload_units: Vec::new(), warnings: Vec::new(), token: basis.token() };
     };
     basis.add_written(&facts);
-    let has_tasks = facts.orchestration.document.is_some();
+    let is_kept = keeps_agreements(&model, &facts, now);
     facts.orchestration.document.get_or_insert_with(|| Box::new(document.clone()));
     let mut workload_units = Vec::new();
     for UnitRun { id, instances, mut run } in dry_runs(&mut model, &facts, before.as_ref(), now) {
         if let Some(unit) = model.workload_unit(&id) {
-            // The agreement of a policy without tasks stays while its node is silent.
-            let is_silent =
-                |node: &NodeId| unit.table.find(node).is_some_and(|row| row.down_since().is_some());
-            let stops_silent = |change: &ExpectedChange| {
-                change.kind == ExpectedKind::Stop && change.from.as_ref().is_some_and(is_silent)
+            let stops_kept = |change: &ExpectedChange| {
+                change.kind == ExpectedKind::Stop && change.from.as_ref().is_some_and(&is_kept)
             };
-            run.changes.retain(|change| has_tasks || !stops_silent(change));
+            run.changes.retain(|change| !stops_kept(change));
             basis.add_unit(&id, unit, &run);
         }
         let question = Question { part: &id, node: None, is_complete: false, now };
@@ -97,6 +94,26 @@ pub fn preview(
     let mut warnings = model.unusable_versions(policy);
     warnings.extend(model.missing_policies(&facts).iter().map(ToString::to_string));
     Preview { workload_units, warnings, token: basis.token() }
+}
+
+/// Returns on which nodes an agreement of a policy without tasks goes on, whatever a plan with tasks would stop: unless it is lost, it stays
+/// with a node that leaves a group, and with one that is silent.
+///
+/// # Source
+/// Orchestration E2.4.
+fn keeps_agreements(
+    model: &Model,
+    policy: &DeploymentPolicyFacts,
+    now: Timestamp,
+) -> impl Fn(&NodeId) -> bool + use<> {
+    let has_tasks = policy.orchestration.document.is_some();
+    let is_kept = |agreement: &&Agreement| {
+        !matches!(fit(model, agreement, now), Fit::Lost(_) | Fit::Leaving)
+            || model.is_down(&agreement.node, now)
+    };
+    let agreements = model.agreements_of(&policy.id).filter(|_| !has_tasks);
+    let kept: BTreeSet<NodeId> = agreements.filter(is_kept).map(|agreement| agreement.node.clone()).collect();
+    move |node| kept.contains(node)
 }
 
 /// Changes of a workload unit, and the instances that it has before them.
@@ -143,7 +160,7 @@ pub struct StoppedInstances {
 /// Returns the instances that would stop if something were written that deployment policies depend on, for each policy that loses one.
 ///
 /// # Shape
-/// `model`: a copy, which is consumed. `written`: what is written, as the event that follows it. `is_meant`: the policies that are looked at.
+/// `model`: a copy, which is consumed. `written`: what is written, as the event that follows it. `is_meant`: the policies that are planned.
 pub fn stopped_instances(
     mut model: Model,
     written: &Event,
@@ -379,6 +396,20 @@ mod tests {
         let id = deployment_policy().id;
         assert_eq!(kinds(&preview(model.clone(), &id, &[], &Orchestration::default(), silent_at)), []);
         assert_eq!(kinds(&planned(&model, "1.0.0", json!({}), silent_at)), [], "nothing takes their places");
+    }
+
+    #[test]
+    fn agreement_of_a_node_that_leaves_its_group_stays_without_tasks() {
+        let (mut model, now) = settled();
+        let constraints = ["openhorizon.hagroup == g"].into_iter().collect();
+        let policy = ExternalPolicy { constraints, ..ExternalPolicy::default() };
+        let policy = Box::new(DeploymentPolicyFacts { policy, ..deployment_policy() });
+        model.apply(&Event::DeploymentPolicyChanged { policy: policy.clone() }, now);
+        let left = HaGroupFacts::new(GroupId::from_text("o/g"), [NodeId::new("o", "b")]);
+        model.apply(&Event::HaGroupChanged { group: Box::new(left) }, now);
+        let as_it_is =
+            |model: &Model| kinds(&preview(model.clone(), &policy.id, &[], &Orchestration::default(), now));
+        assert_eq!(as_it_is(&model), []);
     }
 
     #[test]
