@@ -51,7 +51,7 @@ impl DatabaseArguments {
         Ok((file, arguments))
     }
 
-    /// Uses the database that is named, without a look at the data directory, or starts the embedded one of the directory, which must be kept
+    /// Uses the database that is named, without a read of the data directory, or starts the embedded one of the directory, which must be kept
     /// as long.
     pub async fn open(&self) -> Result<(OpenDatabase, Option<DataDirectory>), Failure> {
         if let Some(url) = self.database.url()? {

@@ -14,7 +14,7 @@ use crate::{
     model::Liveness,
     report::Blocked,
     settings::PlannerSettings,
-    usage::later,
+    time::later,
 };
 
 /// Refused requests are remembered this long.

@@ -14,7 +14,7 @@ use crate::{
     facts::Availability,
     model::Model,
     report::Blocked,
-    usage::later,
+    time::later,
 };
 
 impl Model {

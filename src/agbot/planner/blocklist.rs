@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     report::Blocked,
-    usage::{later, secs_since},
+    time::{later, secs_since},
 };
 
 /// Rows of services that were blocked once are kept this long after their last failure.

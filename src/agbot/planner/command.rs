@@ -385,7 +385,7 @@ pub struct UnitWatch {
 /// Blocked steps of a workload unit.
 ///
 /// # Shape
-/// `slots`: those that were looked at; none for all.
+/// `slots`: those that were reconciled; none for all.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct UnitReport {
     /// The slots.

@@ -39,7 +39,7 @@ pub(crate) struct Focus {
     pub expires_all_claims: bool,
     /// Entities that may be gone, so that what was reported about them is dropped.
     pub unsure: BTreeSet<Entity>,
-    /// Targets of health checks whose registrations are looked at.
+    /// Targets of health checks whose registrations are reconciled.
     pub registrations: BTreeSet<Entity>,
     /// Nodes per policy that its index excluded.
     pub ruled_out: BTreeMap<PolicyId, u64>,

@@ -44,6 +44,7 @@ pub mod statistics;
 pub mod status;
 pub mod supervise;
 pub mod terms;
+pub mod time;
 mod unread;
 pub mod usage;
 pub mod workload;

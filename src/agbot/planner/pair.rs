@@ -23,10 +23,11 @@ use crate::{
         instance::{self, Verdict},
     },
     supervise::ending_text,
-    usage::{Backoff, later, usage_after_cancel},
+    time::later,
+    usage::{Backoff, usage_after_cancel},
 };
 
-/// Time after which an agreement with a node that was deleted is looked at again, in seconds.
+/// Time after which an agreement with a node that was deleted is reconciled again, in seconds.
 const DEPARTURE_SECS: u64 = 10;
 
 /// Time a node has to stop the instance of an ended agreement before the next one may start; the cancel is repeated after half of it.

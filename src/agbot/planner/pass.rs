@@ -16,7 +16,7 @@ use crate::{
     reconcile::UnitPlan,
     report::{Blocked, Placement, PlannerEvent, Report},
     stable_hash::stable_hash,
-    usage::later,
+    time::later,
     workload::{Slot, UnitId},
 };
 

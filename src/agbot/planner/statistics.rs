@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::usage::secs_since;
+use crate::time::secs_since;
 
 /// Memory or swap space of a node.
 ///

@@ -3,10 +3,15 @@
 //! Source: agreement-protocol 3.9 (priority choice); agbot 1.6 (bookkeeping). The back-off per (node, policy) is an addition:
 //! the reference proposes again without limit (agbot 6.12).
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{agreement::CancelReason, facts::VersionChoice, settings::PlannerSettings};
+use crate::{
+    agreement::CancelReason,
+    facts::VersionChoice,
+    settings::PlannerSettings,
+    time::{later, secs_since},
+};
 
 /// The rollback state of one (node, policy).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,17 +82,6 @@ impl Backoff {
             not_before: later(now, pause),
         }
     }
-}
-
-/// Adds seconds to an instant, saturating.
-pub fn later(at: Timestamp, secs: u64) -> Timestamp {
-    let secs = i64::try_from(secs).unwrap_or(i64::MAX);
-    at.checked_add(SignedDuration::from_secs(secs)).unwrap_or(Timestamp::MAX)
-}
-
-/// Returns the seconds from `earlier` to `now`, 0 if `now` is earlier.
-pub fn secs_since(earlier: Timestamp, now: Timestamp) -> u64 {
-    u64::try_from(now.duration_since(earlier).as_secs()).unwrap_or(0)
 }
 
 /// Chooses the version to propose.

@@ -92,13 +92,38 @@ fn components(operations: &[&Operation]) -> Components {
     let mut components = ComponentsBuilder::new()
         .security_scheme(BASIC, SecurityScheme::Http(Http::new(HttpAuthScheme::Basic)))
         .security_scheme(BEARER, SecurityScheme::Http(bearer()));
-    for (name, schema) in schemas {
+    for (name, mut schema) in schemas {
+        drop_headings(&mut schema);
         components = components.schema(name, schema);
     }
     for one in GENERAL.iter().filter(|one| general.contains(one.name)) {
         components = components.response(one.name, one.response());
     }
     components.build()
+}
+
+/// Drops the headings of a doc comment, and what is for readers of the code only, from the description of a schema.
+fn drop_headings(schema: &mut RefOr<Schema>) {
+    let RefOr::T(schema) = schema else { return };
+    let description = match schema {
+        Schema::Object(schema) => &mut schema.description,
+        Schema::Array(schema) => &mut schema.description,
+        Schema::OneOf(schema) => &mut schema.description,
+        Schema::AllOf(schema) => &mut schema.description,
+        Schema::AnyOf(schema) => &mut schema.description,
+        _ => return,
+    };
+    if let Some(text) = description {
+        *text = without_headings(text);
+    }
+}
+
+fn without_headings(text: &str) -> String {
+    let mut parts = text.split("\n\n# ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    let sections = parts.filter_map(|section| section.split_once('\n'));
+    let shown = sections.filter(|(heading, _)| *heading != "Source");
+    shown.fold(first, |all, (_, section)| format!("{all}\n\n{section}"))
 }
 
 struct Writer<'a> {
@@ -193,5 +218,17 @@ fn http_method(method: &Method) -> HttpMethod {
         Method::PATCH => HttpMethod::Patch,
         Method::DELETE => HttpMethod::Delete,
         _ => HttpMethod::Get,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions_have_no_headings_and_no_source() {
+        let text = "Times to wait.\n\n# Units\nSeconds.\n\n# Source\nOrchestration 1.2.";
+        assert_eq!(without_headings(text), "Times to wait.\n\nSeconds.");
+        assert_eq!(without_headings("One.\n\nTwo."), "One.\n\nTwo.");
     }
 }

@@ -19,7 +19,7 @@ pub trait Documented: IntoResponse {
 
 /// The body of a documented response.
 pub trait DocumentedBody {
-    /// Returns how it looks.
+    /// Returns its form on the wire.
     fn content() -> Content;
 }
 

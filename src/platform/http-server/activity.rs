@@ -108,7 +108,7 @@ impl Ages {
         Self { begun_count: 0, quiet_since: Instant::now(), head_since: None }
     }
 
-    /// Looks at the connection: why it should end now, if it should.
+    /// Returns why the connection should end now, if it should.
     pub fn overdue(&mut self, activity: &Activity, limits: &HttpLimits) -> Option<&'static str> {
         let blocked_at = activity.write_since.load(Ordering::Relaxed);
         let blocked_for = Duration::from_millis(activity.now().saturating_sub(blocked_at));

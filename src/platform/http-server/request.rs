@@ -39,7 +39,9 @@ impl HttpMetrics {
     /// Registers the counters in `metrics`.
     #[must_use]
     pub fn new(metrics: &Metrics) -> Self {
-        let class = |label| metrics.counter("http_requests_total", "Answered requests", &[("class", label)]);
+        let class = |label| {
+            metrics.counter("http_requests_total", "Requests by class of the response", &[("class", label)])
+        };
         let (opened, closed) = (Counter::default(), Counter::default());
         let open = (opened.clone(), closed.clone());
         #[expect(clippy::cast_precision_loss, reason = "open connections are far fewer than 2^53")]

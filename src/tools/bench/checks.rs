@@ -172,7 +172,7 @@ impl Checker {
         Ok(counts)
     }
 
-    /// A target is registered when it is looked at first. Nothing else follows from a healthy one.
+    /// A target is registered when it is reconciled first. Nothing else follows from a healthy one.
     fn carry_out(&mut self, action: Action) -> Result<(), Failure> {
         let Action::RecordRegistration { registration, .. } = action else {
             return Err(failed(format!("a healthy target leads to the command {}", action.key().as_str())));

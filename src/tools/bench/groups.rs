@@ -61,7 +61,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     );
     report.push(Row::new("p99 of one create or delete", median(slow), "ms"));
     report.note(format!(
-        "{} runs without numbering the changes and sealing the audit records. Each value is the median of several runs that take turns, so that \
+        "{} runs without sequencing the changes and sealing the audit records. Each value is the median of several runs that take turns, so that \
          a disk that changes its speed favours none of them; {}.",
         other.name(),
         stage.version().await?

@@ -22,7 +22,8 @@ use evenkeel_planner::{
         Rollout,
         action::{Requester, RolloutAction, act},
     },
-    usage::{Backoff, WorkloadUsage, later, secs_since},
+    time::{later, secs_since},
+    usage::{Backoff, WorkloadUsage},
     workload::{Instance, Task, WorkloadRecord},
 };
 

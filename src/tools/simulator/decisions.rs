@@ -6,7 +6,7 @@ use evenkeel_planner::{
     event::{Event, Outcome},
     facts::{Availability, NodeFacts},
     model::Model,
-    usage::later,
+    time::later,
 };
 use jiff::Timestamp;
 

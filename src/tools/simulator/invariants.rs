@@ -377,7 +377,7 @@ pub(crate) fn check_explained(world: &mut World) {
     let now = world.now();
     let mut silent = Vec::new();
     for claim in world.database.claims.values() {
-        if evenkeel_planner::usage::secs_since(claim.deadline, now) > 30 {
+        if evenkeel_planner::time::secs_since(claim.deadline, now) > 30 {
             silent.push(format!("a claim outlived its deadline: {claim:?}"));
         }
     }

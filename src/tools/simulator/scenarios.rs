@@ -19,7 +19,7 @@ use evenkeel_planner::{
     report::{Blocked, HoldReason},
     rolling::{RolloutState, action::RolloutAction},
     settings::OfflinePeerPolicy,
-    usage::later,
+    time::later,
 };
 
 pub(super) fn node(name: &str) -> NodeId {

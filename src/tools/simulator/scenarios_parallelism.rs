@@ -14,7 +14,7 @@ use evenkeel_planner::{
     event::Outcome,
     facts::HaGroupFacts,
     report::Blocked,
-    usage::later,
+    time::later,
 };
 
 const GROUPS: usize = 4;

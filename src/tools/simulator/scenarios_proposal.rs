@@ -10,7 +10,7 @@ use evenkeel_planner::{
     event::{AgreementMessage, Event, MessageBody, Outcome},
     facts::NodeStatusFacts,
     model::Model,
-    usage::later,
+    time::later,
 };
 
 /// A node whose agreement has just ended, while its status still lists the instance.

@@ -110,7 +110,7 @@ async fn last_instance_of_a_workload_in_a_group_stays_on_a_member_that_is_draine
         (is_meant && blocked["rules"] == json!(["HAMinimum"])).then_some(())
     })
     .await;
-    eventually("the event log tells who is drained", || async {
+    eventually("the event log names who is drained", || async {
         let (_, body) = hub.call("GET", "/orgs/o/orchestration/events?kind=node.availability", None).await;
         let events = body["events"].as_array()?;
         (events.len() == 3 && events.iter().all(|event| event["data"]["availability"] == "drain"))

@@ -80,7 +80,7 @@ async fn agbot_that_crashes_in_a_rollout_is_replaced_and_an_instance_always_runs
         deployed(&fleet, "2.0.0").await;
     })
     .await;
-    assert!(lowest >= 1, "at every instant at least one copy answers, lowest was {lowest}");
+    assert!(lowest >= 1, "at every instant at least one instance responds, lowest was {lowest}");
     drop(fleet);
     assert_eq!(hub.stop().await, 0);
 }

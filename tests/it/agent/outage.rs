@@ -35,7 +35,7 @@ async fn services_run_on_while_the_hub_is_away_and_a_new_policy_applies_when_it_
     hub.program.kill().await;
     let away_since = Instant::now();
     while away_since.elapsed() < Duration::from_secs(4) {
-        assert_eq!(fleet.processes(), processes, "the same copies answer all the time");
+        assert_eq!(fleet.processes(), processes, "the same processes run all the time");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 

@@ -171,7 +171,7 @@ async fn caller_without_permission_is_refused_whatever_the_body() {
         ("something else than JSON", Some("text/plain"), b"{}"),
     ];
     let mut refused = 0;
-    // Whether a user may change a group depends on its members, which are looked at after the body.
+    // Whether a user may change a group depends on its members, which are read after the body.
     let by_right_alone = |endpoint: &Operation, caller: Caller| {
         !(endpoint.operation.contains("ha_group") && caller.title == "user")
     };

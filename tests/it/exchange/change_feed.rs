@@ -123,7 +123,7 @@ async fn readers_miss_nothing_while_slow_and_fast_writers_overlap() {
     is_over.store(true, Ordering::SeqCst);
     let [first, second] = readers;
     let (first, second) = (must(first.await, "a reader"), must(second.await, "a reader"));
-    assert_eq!(first, second, "both exchanges tell the same");
+    assert_eq!(first, second, "both exchanges show the same");
     let mut ids: Vec<&str> = first.iter().map(|(_, id)| id.as_str()).collect();
     assert!(
         first.windows(2).all(|pair| pair[0].0 < pair[1].0),
@@ -203,10 +203,7 @@ async fn parked_poll_returns_on_a_write_on_the_other_exchange() {
     second.expect(201, ROOT, "PATCH", "/orgs/o", json!({"label": "x"})).await;
     let ((status, page), waited) = must(poll.await, "the poll");
     assert_eq!((status, rows(&page).len()), (201, 1), "{page}");
-    assert!(
-        waited < Duration::from_secs(10),
-        "woken by the write, not by the end of its patience: {waited:?}"
-    );
+    assert!(waited < Duration::from_secs(10), "woken by the write, not by its timeout: {waited:?}");
 }
 
 #[tokio::test]

@@ -98,7 +98,7 @@ impl Program {
     /// Its exit status, when it has ended by itself.
     pub fn ended(&mut self) -> Option<i32> {
         let status = must(self.child.try_wait(), "waiting for the program")?;
-        // A signal's number as shells tell it.
+        // A signal's number as shells show it.
         Some(
             status
                 .code()
@@ -183,7 +183,7 @@ impl Hub {
         }
         arguments.extend_from_slice(options);
         let mut program = Program::start(scratch, &arguments, account);
-        let url = eventually("the hub tells its address", || {
+        let url = eventually("the hub writes its address", || {
             let ended = program.ended();
             assert!(ended.is_none(), "the hub ended with {ended:?}: {}", program.errors());
             let url = std::fs::read_to_string(&url_file).ok();

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 /// Time for which a condition may take on a loaded machine before the test fails.
 pub const LIMIT: Duration = Duration::from_secs(120);
 
-/// Longest pause between two looks.
+/// Longest pause between two checks.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Polls until `check` returns `Some`; panics with `what` when that takes too long.
 ///
-/// The longer it takes, the fewer looks: what the program under test waits for would wait for its own observers otherwise.
+/// The longer it takes, the fewer checks: what the program under test waits for would wait for its own observers otherwise.
 pub async fn eventually<T, F>(what: &str, mut check: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,

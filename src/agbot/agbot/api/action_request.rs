@@ -4,8 +4,8 @@
 
 use axum::extract::Request;
 use evenkeel_api::Content;
+use evenkeel_domain::object::{Members, Object};
 use evenkeel_domain::orchestration::MembersError;
-use evenkeel_domain::orchestration::object::{Members, Object};
 use evenkeel_wire::agbot::action::ActionRequest;
 use http::StatusCode;
 use serde_json::Value;

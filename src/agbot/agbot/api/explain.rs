@@ -3,8 +3,8 @@
 //! Source: orchestration D3.
 
 use axum::Json;
+use evenkeel_domain::object::Members;
 use evenkeel_domain::orchestration::MembersError;
-use evenkeel_domain::orchestration::object::Members;
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::model::Model;
 use evenkeel_planner::status::{Question, Window, explain_part, removal_of, status_of};

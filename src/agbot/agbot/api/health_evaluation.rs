@@ -4,8 +4,8 @@
 
 use axum::Json;
 use evenkeel_agbot_store::health as store;
+use evenkeel_domain::object::Members;
 use evenkeel_domain::orchestration::MembersError;
-use evenkeel_domain::orchestration::object::Members;
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::health::{Entity, Evaluation, EvaluationRules, Reason, SYSTEM, StoredReport};
 use evenkeel_wire::agbot::health as wire;

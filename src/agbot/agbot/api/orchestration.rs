@@ -31,7 +31,7 @@ const MOST_INSTANCES: i64 = 1000;
 const PAGE: usize = 500;
 
 impl NamedQuery for StatusQuery {
-    const KNOWN: evenkeel_domain::orchestration::object::Members = known(&["unit", "limit", "offset"]);
+    const KNOWN: evenkeel_domain::object::Members = known(&["unit", "limit", "offset"]);
 
     fn take(parameters: &mut Parameters) -> Result<Self, MembersError> {
         let limit = parameters.number("limit", 1..=MOST_INSTANCES)?;
@@ -45,8 +45,7 @@ impl NamedQuery for StatusQuery {
 }
 
 impl NamedQuery for TasksQuery {
-    const KNOWN: evenkeel_domain::orchestration::object::Members =
-        known(&["unit", "slot", "node", "state", "history"]);
+    const KNOWN: evenkeel_domain::object::Members = known(&["unit", "slot", "node", "state", "history"]);
 
     fn take(parameters: &mut Parameters) -> Result<Self, MembersError> {
         let slot = parameters.text("slot")?;

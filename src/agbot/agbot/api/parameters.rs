@@ -3,8 +3,8 @@
 use axum::extract;
 use axum::extract::Request;
 use evenkeel_api::MAX_ID;
+use evenkeel_domain::object::{Members, Object};
 use evenkeel_domain::orchestration::MembersError;
-use evenkeel_domain::orchestration::object::{Members, Object};
 use http::StatusCode;
 use serde_json::{Map, Value};
 use utoipa::IntoParams;

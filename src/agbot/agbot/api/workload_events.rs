@@ -4,8 +4,8 @@
 
 use axum::Json;
 use evenkeel_agbot_store::event::{self, NumberedEvent, PolicyEventFilter};
+use evenkeel_domain::object::Members;
 use evenkeel_domain::orchestration::MembersError;
-use evenkeel_domain::orchestration::object::Members;
 use evenkeel_ids::{GroupId, PolicyId};
 use evenkeel_store::StoreError;
 use evenkeel_wire::agbot::orchestration::{

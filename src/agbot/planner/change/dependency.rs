@@ -18,7 +18,7 @@ pub trait DependencyFacts: fmt::Debug {
     fn unready_parent(&self, node: Option<&NodeId>) -> Option<Blocked>;
     /// Returns the first child that is up.
     fn running_child(&self, node: Option<&NodeId>) -> Option<Blocked>;
-    /// Returns whether a slot waited at [`Gate::Parents`] or [`Gate::Children`] when it was looked at last.
+    /// Returns whether a slot waited at [`Gate::Parents`] or [`Gate::Children`] when it was reconciled last.
     fn has_waited(&self, gate: Gate, slot: &Slot) -> bool;
 }
 

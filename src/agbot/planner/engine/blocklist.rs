@@ -17,7 +17,7 @@ use crate::{
     pass::Pass,
     place::NodeState,
     supervise::ending_text,
-    usage::{later, secs_since},
+    time::{later, secs_since},
     workload::{Task, Workload},
 };
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::{
     claims::{Claim, ReleaseReason, Scope},
     model::Model,
-    usage::later,
+    time::later,
     workload::Task,
 };
 

@@ -14,7 +14,7 @@ use crate::{
     pass::Pass,
     place::NodeTable,
     reconcile::{ReportedError, UnitFacts, UnitSettings},
-    usage::later,
+    time::later,
     workload::{Part, ReportedHealth, Slot, SlotTasks, Slots, Task, UnitId, Workload, WorkloadRecord},
 };
 

@@ -1,11 +1,11 @@
 //! Assertion after every event of a fleet that an event or a watch leads to every decision that is left.
 
 use super::{RECHECK_SECS, fleet::Fleet};
-use crate::{command::Action, decide::decide, event::Event, usage::later};
+use crate::{command::Action, decide::decide, event::Event, time::later};
 
 impl Fleet {
-    /// Asserts that nothing waits for an event that may never come: what a decision about everything would change is looked at soon, and
-    /// what it would look at later is looked at by then.
+    /// Asserts that nothing waits for an event that may never come: what a decision about everything would change is reconciled soon, and
+    /// what it would reconcile later is reconciled by then.
     pub(super) fn assert_nothing_missed(&self, event: &Event) {
         let fresh = decide(&self.model, &Event::FullReconcile, self.now, 0);
         let plans = fresh.commands.iter().filter_map(|command| match &command.action {
@@ -17,7 +17,7 @@ impl Fleet {
             let mut known = self.model.engine.watches.iter();
             assert!(
                 known.any(|(at, of, _)| *at <= by && of == unit_id),
-                "nothing looks at {unit_id:?} by {by} after {event:?}: {:#?}",
+                "nothing reconciles {unit_id:?} by {by} after {event:?}: {:#?}",
                 self.model.engine.watches
             );
         }

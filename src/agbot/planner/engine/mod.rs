@@ -30,7 +30,8 @@ use crate::{
     reconcile::{self, UnitEvent, UnitPlan},
     report::Blocked,
     rolling,
-    usage::{best_version, later},
+    time::later,
+    usage::best_version,
     workload::{
         LiveAgreement, NodeScope, Part, Slot, SlotTasks, SpecVersion, Task, UnitId, Workload, WorkloadRecord,
         adopt,
@@ -44,7 +45,7 @@ pub use stored_plan::{Neighbors, StoredPlan, neighbors};
 pub(crate) use task_fit::{cancel_reason, choose, fit, has_versions_left, is_intended, startable, tried};
 pub use user_action::{ActionRefusal, RequestedAction, RequestedRecovery, accept};
 
-/// Something that waits in a workload unit is looked at again after this interval, even if no event came.
+/// Something that waits in a workload unit is reconciled again after this interval, even if no event came.
 const RECHECK_SECS: u64 = 10;
 
 /// Plans the workloads, workload units and slots in focus.
@@ -252,10 +253,10 @@ pub(crate) fn explain_unit(model: &Model, unit_id: &UnitId, now: Timestamp) -> V
     pass.unit_reports.remove(unit_id).map(|report| report.blocked).unwrap_or_default()
 }
 
-/// Kind of the event of the first look at a workload unit by its owner.
+/// Kind of the event of the first reconciliation of a workload unit by its owner.
 pub(crate) const INITIAL_PASS: &str = "reconcile.initial";
 
-/// Returns the events about what differs from the last look at the workload unit.
+/// Returns the events about what differs from the last reconciliation of the workload unit.
 ///
 /// # Source
 /// Orchestration B5, D3.
@@ -280,7 +281,7 @@ fn news(unit: &UnitRecord, lease: Lease, is_whole: bool, plan: &UnitPlan) -> Vec
     initial.into_iter().chain(unplaced).collect()
 }
 
-/// Returns the event about compatibility versions that differ since the last look, or no longer do.
+/// Returns the event about compatibility versions that differ since the last reconciliation, or no longer do.
 ///
 /// # Source
 /// Orchestration A7.

@@ -10,7 +10,7 @@ use crate::{
     model::{Model, Observed},
     pair::STOP_CONFIRMATION_SECS,
     report::Blocked,
-    usage::later,
+    time::later,
     workload::{Ending, Task, TaskReport, TaskState, Workload},
 };
 

@@ -334,7 +334,7 @@ fn upgrade_of_an_agent_drains_its_node_first_and_the_instance_returns() {
             node: node(name),
             purpose: Purpose::AgentUpgrade { nmp: NmpId::new("o", "m"), drains: true },
             version: String::new(),
-            deadline: crate::usage::later(fleet.now, 600),
+            deadline: crate::time::later(fleet.now, 600),
             seen_running: Vec::new(),
             parallelism: 0,
         };

@@ -13,7 +13,7 @@ use crate::{
     claims::{Claim, ClaimRequest, Purpose},
     reconcile::{UnitEvent, UnitFacts, UnitPlan},
     report::Blocked,
-    usage::later,
+    time::later,
     workload::{Failure, Instance, NodeOrder, Part, Partner, Slot, Task, TaskState, UnitId, WorkloadRecord},
 };
 

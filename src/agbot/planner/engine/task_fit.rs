@@ -15,7 +15,8 @@ use crate::{
     model::{Consumers, Model},
     report::Blocked,
     settings::FailureAction,
-    usage::{WorkloadUsage, has_attempts_left, secs_since},
+    time::secs_since,
+    usage::{WorkloadUsage, has_attempts_left},
     workload::{DesiredState, Ending, NodeOrder, Slot, SlotTasks, Task, TaskState},
 };
 

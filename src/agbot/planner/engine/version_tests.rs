@@ -100,7 +100,7 @@ fn version_that_waits_for_the_next_agreement_replaces_nothing_that_runs() {
     assert_eq!(now, [1, 2], "the instance that ended runs the new version");
     fleet.put_versions("w", vec![entry("2.0.0", 1)], document);
     fleet.run(60);
-    assert_eq!(numbers(&fleet), [2, 2], "without the wish to wait it is an update like any other");
+    assert_eq!(numbers(&fleet), [2, 2], "without a request to wait it is an update like any other");
 }
 
 /// B11.5, B11.6: what takes the place of an update's task whose node is lost is judged in its place.

@@ -14,7 +14,7 @@ use crate::{
     reconcile::UnitPass,
     report::Blocked,
     settings::UpdateOrder,
-    usage::later,
+    time::later,
     workload::{DesiredState, PreparedAction, Recovery, RecoveryCommand, Task, TaskHealth, WorkflowCall},
 };
 

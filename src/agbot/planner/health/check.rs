@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::recover;
 use crate::{
     reconcile::UnitPass,
-    usage::later,
+    time::later,
     workload::{EndedCommand, EndedOrder, PreparedAction, Probe, Recovery, Task, TaskHealth},
 };
 

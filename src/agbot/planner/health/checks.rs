@@ -18,7 +18,7 @@ use crate::{
     focus::Focus,
     model::Model,
     pass::Pass,
-    usage::later,
+    time::later,
     workload::UnitId,
 };
 
@@ -94,7 +94,7 @@ fn check_unit(pass: &mut Pass<'_>, unit_id: &UnitId) {
     }
 }
 
-/// Returns whether a check of a unit looks for what an event is about.
+/// Returns whether an event may change the outcome of a check of a unit.
 fn is_of_units(event: &HealthEvent) -> bool {
     let source = &*event.source;
     [system::PLACEMENT, system::ORCHESTRATOR, system::HEALTH, system::HOSTING].contains(&source)

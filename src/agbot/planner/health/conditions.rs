@@ -17,7 +17,7 @@ use crate::{
     place::{Constraint, Elimination, EliminationReport},
     report::Blocked,
     status::{UnitView, unit_view, update_of},
-    usage::later,
+    time::later,
     workload::{Part, SlotTasks, UnitId},
 };
 
@@ -42,7 +42,7 @@ const RECOVERY: &str = "Recovery";
 /// Conditions found for the entities of a workload or a workload unit.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// The reports, by entity; entities without one were looked at, too.
+    /// The reports, by entity; entities without one were examined, too.
     pub reports: BTreeMap<Entity, Vec<SystemReport>>,
     /// When time alone changes that.
     pub wake_at: Option<Timestamp>,

@@ -9,7 +9,7 @@ use crate::{
     facts::Availability,
     reconcile::UnitPass,
     statistics::EngineReport,
-    usage::later,
+    time::later,
     workload::{LifecycleEvent, ReportedHealth, Task},
 };
 

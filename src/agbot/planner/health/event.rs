@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{HealthState, StoredReport};
-use crate::{stable_hash::stable_hash, usage::later};
+use crate::{stable_hash::stable_hash, time::later};
 
 /// The newest report of a source about a property.
 ///

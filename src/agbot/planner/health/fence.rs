@@ -11,7 +11,7 @@ use crate::{
     place::UnitNode,
     reconcile::UnitPass,
     report::{Blocked, NoLease},
-    usage::later,
+    time::later,
     workload::{DesiredState, Task, TaskState},
 };
 

@@ -16,7 +16,7 @@ use crate::{
     agent_upgrade,
     command::Lease,
     model::{Liveness, Model},
-    usage::{later, secs_since},
+    time::{later, secs_since},
 };
 
 const STALE: &str = "AgentUpgradeStale";

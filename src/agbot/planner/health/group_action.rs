@@ -13,7 +13,7 @@ use super::{
 use crate::{
     engine::ActionRefusal,
     model::Model,
-    usage::later,
+    time::later,
     workload::{PreparedAction, Task},
 };
 

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{Entity, GroupAction, MemberRecovery, recover::built_in, registry::Draft};
 use crate::{
     model::Liveness,
-    usage::later,
+    time::later,
     workload::{PreparedAction, Task},
 };
 

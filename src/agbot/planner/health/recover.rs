@@ -18,14 +18,14 @@ use super::{
 use crate::{
     change::Cause,
     reconcile::UnitPass,
-    usage::later,
+    time::later,
     workload::{
         DesiredState, EndedOrder, LifecycleEvent, PreparedAction, Recovery, Slot, Supervision, Task,
         TaskHealth,
     },
 };
 
-/// Time after which a member looks again whether it is the next to be recovered on its node.
+/// Time after which a member checks again whether it is the next to be recovered on its node.
 pub(super) const NEXT_ON_NODE_SECS: u64 = 5;
 
 /// Follows the health of the members of a slot.

@@ -22,16 +22,16 @@ use crate::{
     model::{HealthRound, Model},
     pass::Pass,
     reconcile::UnitEvent,
-    usage::later,
+    time::later,
     workload::{Part, Task},
 };
 
-/// Time from an event to the look at the registrations that it may have changed.
+/// Time from an event to the reconciliation of the registrations that it may have changed.
 const DELAY_SECS: u64 = 1;
-/// Time between looks at a registration while something about it is in progress.
+/// Time between reconciliations of a registration while something about it is in progress.
 const RECHECK_SECS: u64 = 2;
 
-/// Schedules looks at the registrations in focus.
+/// Schedules the reconciliation of the registrations in focus.
 pub(super) fn schedule(pass: &mut Pass<'_>, focus: &Focus) {
     let soon = later(pass.now, DELAY_SECS);
     for target in &focus.registrations {
@@ -39,7 +39,7 @@ pub(super) fn schedule(pass: &mut Pass<'_>, focus: &Focus) {
     }
 }
 
-/// Looks at the registration of a target, and makes the round of checks that is due.
+/// Reconciles the registration of a target, and makes the round of checks that is due.
 pub(super) fn follow(pass: &mut Pass<'_>, target: &Entity) {
     let (model, now) = (pass.model, pass.now);
     let Some(lease) = model.lease_for_target(target) else { return };
@@ -136,7 +136,7 @@ impl<'a> Draft<'a> {
         self.events.push(UnitEvent { kind, slot: None, node: node.cloned(), text, data });
     }
 
-    /// Looks at the registration again at this time.
+    /// Schedules the next reconciliation of the registration.
     pub fn wake(&mut self, at: Timestamp) {
         self.wake_at = Some(self.wake_at.map_or(at, |earlier| earlier.min(at)));
     }

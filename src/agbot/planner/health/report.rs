@@ -3,16 +3,13 @@
 //!
 //! Source: orchestration D1.
 
-use evenkeel_domain::orchestration::{
-    MembersError,
-    object::{Members, Object},
-};
+use evenkeel_domain::object::{Members, MembersError, Object};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::usage::later;
+use crate::time::later;
 
 /// Beginning of the sources that only the engine may name.
 pub const SYSTEM: &str = "System.";

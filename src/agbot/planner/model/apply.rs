@@ -15,7 +15,8 @@ use crate::{
     facts::{DeploymentPolicyFacts, HaGroupFacts, NodeFacts, ServiceFacts},
     rolling::Rollout,
     statistics::{EngineReport, NodeMachine},
-    usage::{Backoff, WorkloadUsage, later, secs_since},
+    time::{later, secs_since},
+    usage::{Backoff, WorkloadUsage},
 };
 
 /// Ended agreements are remembered this long: their instances may still run, and late messages name them.
@@ -253,7 +254,7 @@ impl Model {
         self.change_node(node, |record| record.set_machine(machine));
     }
 
-    /// Takes over a heartbeat as the exchange has it. Only one that has changed is a sign of life.
+    /// Takes over a heartbeat as the exchange has it. Only one that has changed shows that the node is alive.
     fn put_heartbeat(
         &mut self,
         node: &NodeId,

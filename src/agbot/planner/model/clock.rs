@@ -137,7 +137,7 @@ impl Dated for Agreement {
 }
 
 impl Model {
-    /// Follows the clock: when it was set back, everything is looked at again.
+    /// Follows the clock: when it was set back, everything is reconciled again.
     pub(super) fn follow_clock(&mut self, now: Timestamp) {
         let Some(last) = self.last_at.replace(now).filter(|last| is_ahead(*last, now)) else { return };
         let clamp = |at: &mut Timestamp| *at = now.min(*at);

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::{Liveness, Model};
 use crate::facts::{AgentFacts, AgentName, Availability, NodeMonitorState};
-use crate::usage::later;
+use crate::time::later;
 
 /// The announced absence of an agent.
 ///

@@ -14,7 +14,7 @@ use crate::{
     health::fenced_at,
     reconcile::UnitSettings,
     report::Blocked,
-    usage::later,
+    time::later,
     workload::{DesiredState, SlotTasks, Task, Workload},
 };
 

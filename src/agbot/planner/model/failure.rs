@@ -169,7 +169,7 @@ mod tests {
     fn agbot_that_takes_over_reads_again_what_does_not_run() {
         let (mut model, now) = running_group(&["a", "b"]);
         let agreement = model.agreements().next().unwrap().clone();
-        let (node, after) = (agreement.node.clone(), |secs: u64| crate::usage::later(now, secs));
+        let (node, after) = (agreement.node.clone(), |secs: u64| crate::time::later(now, secs));
         let status = NodeStatusFacts { reported_at: Some(after(1)), ..NodeStatusFacts::default() };
         let read = Event::NodeStatusChanged { node: node.clone(), status: Some(Box::new(status.clone())) };
         let broken_after = model.settings.update.broken_after_secs;

@@ -9,7 +9,7 @@ use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
 use super::Model;
-use crate::usage::{later, secs_since};
+use crate::time::{later, secs_since};
 
 /// Longest pause between two reads of heartbeats.
 const LONGEST_PERIOD_SECS: u64 = 10;
@@ -86,7 +86,7 @@ impl Hearing {
 }
 
 impl Model {
-    /// Returns the pause between two reads of heartbeats: the age of what was read last must not make a living node look silent.
+    /// Returns the pause between two reads of heartbeats: the age of what was read last must not make a living node appear silent.
     pub fn heartbeat_period_secs(&self) -> u64 {
         let orgs = self.org_settings.values().filter_map(OrgSettings::node_down_after_secs);
         let shortest = orgs.chain([self.settings.node_down_after_secs]).min().unwrap_or_default();

@@ -128,7 +128,7 @@ impl Model {
         votes
     }
 
-    /// Forgets what the hub found about tasks that another agbot looks after now.
+    /// Forgets what the hub found about tasks that another agbot owns now.
     pub(super) fn forget_foreign_hub_reports(&mut self) {
         let own = |id: &TaskId| {
             let task = self.task(id);

@@ -71,7 +71,8 @@ use crate::{
     rolling::Rollout,
     settings::{PlannerSettings, UpdateSettings},
     stable_hash::stable_hash,
-    usage::{Backoff, WorkloadUsage, later},
+    time::later,
+    usage::{Backoff, WorkloadUsage},
     workload::{Part, UnitId},
 };
 

@@ -8,7 +8,7 @@ use crate::{
     command::{Action, Command},
     event::Outcome,
     health::Entity,
-    usage::later,
+    time::later,
     workload::UnitId,
 };
 

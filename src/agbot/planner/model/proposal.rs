@@ -10,7 +10,7 @@ use super::Model;
 use crate::{
     agreement::{Agreement, AgreementState},
     pair::STOP_CONFIRMATION_SECS,
-    usage::secs_since,
+    time::secs_since,
 };
 
 /// Number of times a proposal is sent at once after a cancel. Nodes process the two messages concurrently and drop a proposal

@@ -18,7 +18,7 @@ use crate::{
     matching::{Consumer, consumer},
     pair::STOP_CONFIRMATION_SECS,
     report::{Blocked, FrozenLevel},
-    usage::{later, secs_since},
+    time::{later, secs_since},
 };
 
 /// The announcement of an absence is itself a sign that the agent is there; so is what arrives together with it.

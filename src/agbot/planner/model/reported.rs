@@ -7,7 +7,7 @@ use super::{Liveness, Model, NodeRecord};
 use crate::{
     agreement::{Agreement, AgreementState, CancelReason},
     pair::STOP_CONFIRMATION_SECS,
-    usage::later,
+    time::later,
 };
 
 /// Longest interval between two repetitions of a cancel.

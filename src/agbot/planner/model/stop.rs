@@ -8,7 +8,7 @@ use super::Model;
 use crate::{
     agreement::{Agreement, AgreementState},
     pair::STOP_CONFIRMATION_SECS,
-    usage::secs_since,
+    time::secs_since,
 };
 
 impl Model {

@@ -14,7 +14,7 @@ use crate::{
     facts::DeploymentPolicyFacts,
     place::{EliminationReport, NodeTable},
     report::Blocked,
-    usage::later,
+    time::later,
     workload::{
         HubReport, Instance, NodeScope, ReportedHealth, Slot, SlotTasks, Slots, Task, UnitId, Workload,
         WorkloadRecord,
@@ -66,7 +66,7 @@ pub struct UnitRecord {
     pub unplaced: Option<EliminationReport>,
     /// The compatibility versions of the agents that suspended automatic decisions at the last one.
     pub(crate) incompatible: Vec<i64>,
-    /// The lease under which it was reconciled first: a new owner looks at everything once (B5).
+    /// The lease under which it was reconciled first: a new owner reconciles everything once (B5).
     pub(crate) reconciled_under: Option<Lease>,
     /// Instances that are away from where they were when an upgrade began.
     pub(crate) displaced: usize,
@@ -185,7 +185,7 @@ pub(crate) struct WorkloadRecords {
     hub_reports: BTreeMap<TaskId, ReportedHealth>,
     /// Number of decisions.
     pub decisions: BTreeMap<PolicyId, DecisionCounts>,
-    /// Number of times that a workload unit was looked at first under a lease.
+    /// Number of times that a workload unit was reconciled first under a lease.
     pub initial_passes: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Keeps workloads, their workload units and the tables of their nodes consistent with the model.
 //!
 //! A change of one node costs one row in each workload unit that has it; new nodes join at the next tick, all at once. Only a full
-//! reconcile, and a change of the policy itself, look at all nodes. Source: engine 4, 7; orchestration 1.3, B4.
+//! reconcile, and a change of the policy itself, read all nodes. Source: engine 4, 7; orchestration 1.3, B4.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -104,7 +104,7 @@ impl Model {
         &self.engine.decisions
     }
 
-    /// Returns how often a workload unit was looked at first by this agbot, as its new owner.
+    /// Returns how often a workload unit was reconciled first by this agbot, as its new owner.
     pub fn initial_passes(&self) -> u64 {
         self.engine.initial_passes
     }

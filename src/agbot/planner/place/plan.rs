@@ -15,7 +15,7 @@ use super::{
     priority::Weight,
 };
 
-/// So many tasks are placed by a look at every key for each of them; for more, the keys are ordered once.
+/// So many tasks are placed by a scan of every key for each of them; for more, the keys are ordered once.
 const FEW: usize = 4;
 
 /// The key of a node with what it violates, which outweighs the ranking.
@@ -163,7 +163,7 @@ struct Search<'a> {
     /// Instances that the decision adds, as to capacities.
     loads: BTreeMap<u32, u32>,
     counts_matter: bool,
-    /// The best of each cell of domains on top; none when every key is looked at for each task.
+    /// The best of each cell of domains on top; none when every key is compared for each task.
     heaps: Option<Vec<BinaryHeap<Reverse<Key>>>>,
     /// The instances in each domain; none without domains.
     spread: Option<Spread>,
@@ -387,7 +387,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Returns the best node by a look at every key; those of nodes that this decision has changed are shifted.
+    /// Returns the best node by a scan of every key; those of nodes that this decision has changed are shifted.
     fn best_of_all(&self, avoided: Option<u32>) -> Option<(u32, Violations)> {
         let mut left = &self.elimination.remaining - &self.full;
         if let Some(avoided) = avoided {

@@ -9,7 +9,7 @@ use crate::{
     change::{Cause, Change, Gate, GateFacts, GroupState, Step, gates_of},
     facts::Availability,
     report::{Blocked, FrozenLevel},
-    usage::later,
+    time::later,
     workload::{DesiredState, Part, Slot, Task},
 };
 

@@ -13,7 +13,7 @@ use crate::{
     goal::StartMode,
     place::UnitNode,
     report::Blocked,
-    usage::{later, secs_since},
+    time::{later, secs_since},
     workload::{DesiredState, Slot, Task},
 };
 

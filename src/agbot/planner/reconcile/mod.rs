@@ -89,7 +89,7 @@ impl Default for UnitSettings {
 }
 
 impl UnitSettings {
-    /// Returns how much longer an instance is monitored on a node: agents that read no tasks look at their instances only from time to time.
+    /// Returns how much longer an instance is monitored on a node: agents that read no tasks check their instances only from time to time.
     ///
     /// # Source
     /// Orchestration B11.8.

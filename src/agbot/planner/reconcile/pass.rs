@@ -17,7 +17,7 @@ use crate::{
     report::Blocked,
     stable_hash::stable_hash,
     supervise::{RestartVerdict, UpdateStatus},
-    usage::later,
+    time::later,
     workload::{
         ActionGoal, DesiredState, Ending, NodeRestarts, Slot, SlotTasks, SpecVersion, Task, TaskHealth,
         TaskState, Versions,

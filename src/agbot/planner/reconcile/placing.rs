@@ -19,7 +19,7 @@ use crate::{
     report::Blocked,
     settings::UpdateOrder,
     supervise::shortage,
-    usage::later,
+    time::later,
     workload::{Slot, Task},
 };
 

@@ -18,7 +18,7 @@ use crate::{
     place::{Constraint, Elimination},
     report::{Blocked, FrozenLevel},
     settings::UpdateOrder,
-    usage::later,
+    time::later,
     workload::{ActionGoal, Slot, Task},
 };
 

@@ -15,7 +15,7 @@ use crate::{
     report::{Blocked, FrozenLevel},
     settings::UpdateOrder,
     supervise::{RestartVerdict, UpdateState, ending_text, tasks_to_delete},
-    usage::later,
+    time::later,
     workload::{ActionGoal, DesiredState, Ending, Part, Slot, Task, TaskState},
 };
 
@@ -180,7 +180,7 @@ fn is_packed(pass: &UnitPass<'_>, task: &Task) -> bool {
         return false;
     }
     let Some(number) = task.node.as_ref().and_then(|node| table.number(node)) else { return false };
-    // Where all domains are even no node needs to be looked at.
+    // Where all domains are even no node needs to be compared.
     if table.packing(number, None).is_none() {
         return false;
     }

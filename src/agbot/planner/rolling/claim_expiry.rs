@@ -11,7 +11,7 @@ use crate::{
     focus::Focus,
     model::Liveness,
     pass::Pass,
-    usage::{later, secs_since},
+    time::{later, secs_since},
 };
 
 /// A claim for the upgrade of an agent is kept this long although its holder has no status for the management policy.

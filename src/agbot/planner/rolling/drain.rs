@@ -17,7 +17,7 @@ use crate::{
     matching::{self, Fit},
     pair::{self, STOP_CONFIRMATION_SECS},
     pass::Pass,
-    usage::later,
+    time::later,
 };
 
 /// Requests the claim for the first instance that may leave, and reports what the others wait for. Returns the node for which

@@ -17,7 +17,7 @@ use crate::{
     pass::Pass,
     report::Blocked,
     settings::UpdateOrder,
-    usage::later,
+    time::later,
     workload::{Part, Slot, UnitId},
 };
 

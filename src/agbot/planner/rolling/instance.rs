@@ -12,11 +12,11 @@ use crate::{
     pass::Pass,
     report::Blocked,
     settings::UpdateOrder,
-    usage::later,
+    time::later,
     workload::{Slot, UnitId},
 };
 
-/// Time after which an instance that waits for others is looked at again, in seconds.
+/// Time after which an instance that waits for others is reconciled again, in seconds.
 const SUCCESSOR_SECS: u64 = 30;
 
 /// Decision about ending an instance.

@@ -16,7 +16,7 @@ use crate::{
     matching::{self, Fit},
     model::{Liveness, Model, Observed},
     report::{Blocked, HoldReason},
-    usage::later,
+    time::later,
 };
 
 /// Returns the versions that a policy wants in a group: its own, or the one that the group returns to.

@@ -19,7 +19,7 @@ use crate::{
     pass::Pass,
     report::{Blocked, HoldReason},
     supervise::{UpdateState, rules},
-    usage::later,
+    time::later,
 };
 
 /// A verification may last this much longer than the monitoring time before it counts as stalled: reports arrive late.

@@ -18,7 +18,7 @@ use crate::{
     pass::Pass,
     report::Blocked,
     supervise::rules,
-    usage::later,
+    time::later,
 };
 
 /// A blocked group rollout is planned again after this time, even if no event asks for it.
@@ -46,7 +46,7 @@ impl Candidate<'_> {
     }
 }
 
-/// Schedules the instance to be looked at again.
+/// Schedules the instance to be reconciled again.
 pub(super) fn recheck(pass: &mut Pass<'_>, agreement: &Agreement) {
     pass.watch((&agreement.node, &agreement.policy), later(pass.now, RECHECK_SECS));
 }

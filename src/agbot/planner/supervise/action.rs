@@ -14,7 +14,7 @@ use crate::{
     place::Elimination,
     reconcile::UnitPass,
     settings::UpdateOrder,
-    usage::later,
+    time::later,
     workload::{ActionGoal, DesiredState, Ending, Slot, Task, TaskState, UserAction},
 };
 

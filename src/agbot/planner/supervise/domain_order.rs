@@ -11,7 +11,7 @@ use crate::{
     reconcile::UnitPass,
     report::Blocked,
     settings::FailureAction,
-    usage::later,
+    time::later,
     workload::{Slot, Task},
 };
 

@@ -8,7 +8,7 @@ use super::monitored;
 use crate::{
     change::Cause,
     reconcile::UnitPass,
-    usage::later,
+    time::later,
     workload::{DesiredState, Ending, Task, TaskState},
 };
 

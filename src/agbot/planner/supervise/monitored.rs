@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::{
     health::{InstanceHealth, instance_health},
     reconcile::UnitPass,
-    usage::later,
+    time::later,
     workload::{Slot, Task},
 };
 
@@ -37,7 +37,7 @@ pub(super) fn failing_until(pass: &UnitPass<'_>) -> Option<Timestamp> {
     failing(pass).into_iter().max()
 }
 
-/// Looks again when an instance that fails its checks now counts as failed.
+/// Reconciles again when an instance that fails its checks now counts as failed.
 pub(super) fn wake_for_failing(pass: &mut UnitPass<'_>) {
     failing(pass).into_iter().for_each(|until| pass.wake(until));
 }

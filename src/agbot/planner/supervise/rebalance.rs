@@ -11,7 +11,7 @@ use crate::{
     change::Cause,
     place::Buffer,
     reconcile::{UnitPass, relocate_to},
-    usage::later,
+    time::later,
     workload::{Slot, Task},
 };
 

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     change::Cause,
-    usage::later,
+    time::later,
     workload::{Ending, SlotTasks, Task, TaskState},
 };
 

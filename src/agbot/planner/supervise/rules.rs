@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::update_status::{UpdateEvent, UpdateState, next_state};
 use crate::{
     settings::{FailureAction, UpdateSettings},
-    usage::later,
+    time::later,
 };
 
 /// Returns slots in the order in which they are replaced: what does not run loses nothing.

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     reconcile::UnitPass,
     settings::Pace,
-    usage::later,
+    time::later,
     workload::{Slot, Task},
 };
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     report::Blocked,
     settings::FailureAction,
-    usage::{later, secs_since},
+    time::{later, secs_since},
     workload::{Part, Slot, SpecVersion},
 };
 

@@ -19,7 +19,7 @@ use crate::{
     step::{Event, ProbedTask},
 };
 
-/// Interval between two looks for checks that are due.
+/// Interval between two searches for checks that are due.
 const ROUND: Duration = Duration::from_secs(1);
 
 /// Polls URLs.

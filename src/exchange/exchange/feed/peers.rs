@@ -20,7 +20,7 @@ use uuid::Uuid;
 const LEASE: Duration = Duration::from_secs(3);
 /// Age at which the lease is renewed.
 const RENEWAL: Duration = Duration::from_secs(1);
-/// Time for which a writer believes in notifications before it looks into the table.
+/// Time for which a writer relies on notifications before it reads the table.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// Time for which a request waits for an exchange that has to join again.
 const RETRY_LIMIT: Duration = Duration::from_secs(10);
@@ -35,7 +35,7 @@ pub struct Peers {
     /// End of the time in which this exchange may serve from memory, in nanoseconds since `begun`: every
     /// request reads it without a lock.
     current_nanos: AtomicU64,
-    /// The same instant, for those who wait for a later one.
+    /// The same instant, for waiters for a later one.
     current_until: watch::Sender<Instant>,
     /// Position of each other exchange in the feed.
     seen: watch::Sender<HashMap<Uuid, i64>>,

@@ -5,8 +5,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::object::{Members, MembersError, Object};
 use super::org_settings::Setting;
+use crate::object::{Members, MembersError, Object};
 
 /// A month, in seconds.
 const MONTH: i64 = 31 * 86_400;

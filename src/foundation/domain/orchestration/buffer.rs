@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::capacity::{Amounts, take_entries};
-use super::object::{MembersError, Object};
+use crate::object::{MembersError, Object};
 
 /// Purposes for which the buffer may be used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

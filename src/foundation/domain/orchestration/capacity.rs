@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::object::{MembersError, Object};
+use crate::object::{MembersError, Object};
 
 /// Most entries of a map.
 const MAX_ENTRIES: usize = 100;

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::health_policy::{HealthPolicy, Target};
-use super::object::{Members, MembersError, Object};
+use crate::object::{Members, MembersError, Object};
 
 /// Largest number of members and longest time that a document may name.
 const MAX_MEMBERS: u64 = 100_000;
@@ -20,17 +21,21 @@ const HEALTH_POLICY: &str = "healthPolicy";
 ///
 /// # Source
 /// Orchestration 1.4, C1, E5.4, E6.5.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", try_from = "Value")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", try_from = "Value", deny_unknown_fields)]
 pub struct HaGroupOrchestration {
     /// True if only one member may be disrupted at a time, whatever the cause.
+    #[schema(required = false)]
     pub exclusive_disruption: bool,
     /// Members that may be disrupted at once when the group is not exclusive.
+    #[schema(required = false, minimum = 1, maximum = 100_000)]
     pub max_unavailable: u32,
     /// Time after which the claim of a silent member is released, in seconds.
+    #[schema(required = false, minimum = 60, maximum = 604_800)]
     pub lock_stale_seconds: u64,
     /// Detection of failures of members, and recovery from them; none detects nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     pub health_policy: Option<Box<HealthPolicy>>,
 }
 

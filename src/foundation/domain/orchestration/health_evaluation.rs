@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::object::{Members, MembersError, Object};
+use crate::object::{Members, MembersError, Object};
 
 const WARNING: &str = "considerWarningAsError";
 const NODES: &str = "maxPercentUnhealthyNodes";

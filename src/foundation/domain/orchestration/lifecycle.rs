@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::object::{MembersError, one_of};
+use crate::object::{MembersError, one_of};
 
 const WORDS: [(&str, UpgradeLifecycle); 3] = [
     ("immediate", UpgradeLifecycle::Immediate),

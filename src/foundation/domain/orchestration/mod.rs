@@ -16,13 +16,13 @@ mod policy;
 mod priorities;
 mod read;
 mod reference;
+mod scope;
 mod supervisor;
 mod task;
 
 pub mod capacity;
 pub mod form;
 pub mod lifecycle;
-pub mod object;
 pub mod org_settings;
 pub mod relations;
 pub mod supported;
@@ -30,15 +30,16 @@ pub mod supported;
 #[cfg(test)]
 mod tests;
 
+pub use crate::object::MembersError;
 pub use blocklist::{BlocklistRules, BlocklistSettings};
 pub use buffer::{BufferUse, CapacityBuffer};
 pub use ha_group::HaGroupOrchestration;
 pub use health_evaluation::HealthEvaluation;
 pub use health_policy::HealthPolicy;
-pub use object::MembersError;
 pub use placement::{Affinity, Constraint, Domains, OnViolation, Placement, PlacementPolicy};
-pub use policy::{CompatGate, Flex, Ha, Mode, OfflinePeerPolicy, Orchestrate, Orchestration, Scope, Timers};
+pub use policy::{CompatGate, Flex, Ha, Mode, OfflinePeerPolicy, Orchestrate, Orchestration, Timers};
 pub use priorities::ConstraintPriorities;
 pub use reference::{InstanceReference, WorkloadReference};
+pub use scope::Scope;
 pub use supervisor::{FailureAction, OnExhausted, Order, Pace, Restart, RestartCondition, Update};
 pub use task::{DesiredState, TaskState};

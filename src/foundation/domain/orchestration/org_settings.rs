@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use super::blocklist::{BlocklistRules, BlocklistSettings};
 use super::buffer::CapacityBuffer;
 use super::health_evaluation::HealthEvaluation;
-use super::object::{Members, MembersError, Object};
 use super::priorities::ConstraintPriorities;
+use crate::object::{Members, MembersError, Object};
 
 /// A setting: its name, the least and the greatest value, and its default.
 pub(super) struct Setting {

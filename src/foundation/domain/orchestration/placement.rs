@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer};
+use utoipa::ToSchema;
 
 use super::{Mode, WorkloadReference};
 use crate::policy::expression::Expression;
@@ -11,29 +12,36 @@ use crate::policy::expression::Expression;
 ///
 /// # Source
 /// Orchestration 1.2, A3 to A5, D5 to D9.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Placement {
     /// Ranking of nodes; `None` with the mode `global`, which ranks none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<PlacementPolicy>,
     /// Nodes that come first, in this order; without an organization in that of the policy.
+    #[schema(required = false)]
     pub nodes_order: Vec<String>,
     /// Rotation of the order with the policy `shift`; `None` is the number that the policy's name begins with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shift: Option<u32>,
     /// True on the nodes that may run an instance.
     #[serde(serialize_with = "expression_text")]
+    #[schema(required = false, value_type = String, max_length = 4096)]
     pub expression: Expression,
     /// Workloads on the same node.
+    #[schema(required = false)]
     pub affinity: Affinity,
     /// Action for an instance whose node no longer satisfies its placement.
+    #[schema(required = false)]
     pub on_violation: OnViolation,
     /// Fault domains and upgrade domains.
+    #[schema(required = false)]
     pub domains: Domains,
     /// Priorities of constraints; one that is missing is the organization's.
+    #[schema(required = false, value_type = BTreeMap<String, i8>)]
     pub constraint_priorities: BTreeMap<Constraint, i8>,
     /// True if instances move to nodes that rank better.
+    #[schema(required = false)]
     pub rebalance: bool,
 }
 
@@ -65,7 +73,7 @@ fn expression_text<S: Serializer>(expression: &Expression, serializer: S) -> Res
 ///
 /// # Source
 /// Orchestration A3.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlacementPolicy {
     /// By `nodesOrder`, then by the order of the scope.
@@ -90,16 +98,20 @@ pub enum PlacementPolicy {
 ///
 /// # Source
 /// Orchestration A4.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Affinity {
     /// Must run on the node.
+    #[schema(required = false, value_type = Vec<String>)]
     pub hard: Vec<WorkloadReference>,
     /// Must not run on the node.
+    #[schema(required = false, value_type = Vec<String>)]
     pub hard_anti: Vec<WorkloadReference>,
     /// Should run on the node.
+    #[schema(required = false, value_type = Vec<String>)]
     pub soft: Vec<WorkloadReference>,
     /// Should not run on the node.
+    #[schema(required = false, value_type = Vec<String>)]
     pub soft_anti: Vec<WorkloadReference>,
 }
 
@@ -119,7 +131,7 @@ impl Affinity {
 ///
 /// # Source
 /// Orchestration A5.6.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnViolation {
     /// It stays, with a warning.
@@ -132,10 +144,11 @@ pub enum OnViolation {
 ///
 /// # Source
 /// Orchestration D6, D8.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Domains {
     /// True if two instances may never share a domain.
+    #[schema(required = false)]
     pub require_domain_distribution: bool,
     /// The fault domain in which the primary instance should run.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_ids::{GroupId, NodeId, PolicyId};
+use evenkeel_ids::PolicyId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::supervisor::{Restart, Update};
-use super::{HealthPolicy, InstanceReference, MembersError, Placement};
+use super::{HealthPolicy, InstanceReference, MembersError, Placement, Scope};
 
 /// Number, placement and update of the instances of a workload.
 ///
@@ -17,16 +18,27 @@ use super::{HealthPolicy, InstanceReference, MembersError, Placement};
 ///
 /// # Source
 /// Orchestration 1.2.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", try_from = "Value")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", try_from = "Value", deny_unknown_fields)]
+#[schema(example = json!({
+    "version": 1,
+    "mode": "global",
+    "scope": {"type": "hagroups", "haGroups": ["cameras"]},
+    "update": {"delaySeconds": 30, "monitorSeconds": 20, "failureAction": "rollback"},
+    "ha": {"minRunning": 2, "offlinePeerPolicy": "wait"},
+}))]
 pub struct Orchestration {
     /// Version of the document, 1.
+    #[schema(required = false, minimum = 1, maximum = 1)]
     pub version: u32,
     /// The kind of count.
+    #[schema(required = false)]
     pub mode: Mode,
     /// Degree to which instances are started and moved automatically.
+    #[schema(required = false)]
     pub orchestrate: Orchestrate,
     /// The nodes to choose from.
+    #[schema(required = false)]
     pub scope: Scope,
     /// Instances in each unit; present with the mode `replicated` only.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,32 +47,45 @@ pub struct Orchestration {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flex: Option<Flex>,
     /// Instances that one node may run.
+    #[schema(required = false, minimum = 1)]
     pub max_per_node: u32,
     /// Preferred and excluded nodes.
+    #[schema(required = false)]
     pub placement: Placement,
     /// Instances that must be up before one starts.
+    #[schema(required = false, value_type = Vec<String>)]
     pub parents: Vec<InstanceReference>,
     /// Instances that must be down before one stops.
+    #[schema(required = false, value_type = Vec<String>)]
     pub children: Vec<InstanceReference>,
     /// Capacity of its node that one instance uses, by name.
+    #[schema(required = false)]
     pub loads: BTreeMap<String, f64>,
     /// Restart of an instance that ended.
+    #[schema(required = false)]
     pub restart: Restart,
     /// Update of instances to another version; `None` stands for the setting of the hub.
+    #[schema(required = false)]
     pub update: Update,
     /// Rollback of a failed update; `None` stands for the setting of the hub.
+    #[schema(required = false)]
     pub rollback: Update,
     /// Conditions in an HA group for stopping an instance for a planned change; `None` stands for the setting
     /// of the hub.
+    #[schema(required = false)]
     pub ha: Ha,
     /// Detection of failures of instances, and recovery from them.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     pub health_policy: Option<HealthPolicy>,
     /// Effect of different compatibility versions of agents on automatic decisions.
+    #[schema(required = false)]
     pub compat_gate: CompatGate,
     /// Times to wait.
+    #[schema(required = false)]
     pub timers: Timers,
     /// Order in full work queues; smaller is first.
+    #[schema(required = false, maximum = 100)]
     pub priority: u8,
 }
 
@@ -153,7 +178,7 @@ fn policies_of(references: &[InstanceReference], policy: &PolicyId) -> BTreeSet<
 ///
 /// # Source
 /// Orchestration A2, B1.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// One instance on every node of the scope that the policy selects.
@@ -178,7 +203,7 @@ impl Mode {
 ///
 /// # Source
 /// Orchestration A1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Orchestrate {
     /// Only users start instances.
@@ -189,65 +214,21 @@ pub enum Orchestrate {
     Ha,
 }
 
-/// The nodes to choose from, besides properties and constraints.
-///
-/// # Source
-/// Orchestration 1.3.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase", tag = "type")]
-pub enum Scope {
-    /// Every node that the policy selects.
-    #[default]
-    Eligible,
-    /// These nodes, in this order.
-    Nodes {
-        /// Ids; without an organization in that of the policy.
-        nodes: Vec<String>,
-    },
-    /// The members of these HA groups, each group a unit of its own.
-    HaGroups {
-        /// Names; without an organization in that of the policy. `*` alone is every group.
-        #[serde(rename = "haGroups")]
-        ha_groups: Vec<String>,
-    },
-}
-
-/// Matches every HA group in the list of a scope.
-pub(super) const EVERY_GROUP: &str = "*";
-
-impl Scope {
-    /// Returns the listed nodes of a policy in that organization; none when the scope lists no nodes.
-    pub fn node_ids(&self, org: &str) -> Option<Vec<NodeId>> {
-        let Self::Nodes { nodes } = self else { return None };
-        Some(nodes.iter().map(|name| NodeId::from_text(&qualified(org, name))).collect())
-    }
-
-    /// Returns the listed groups of a policy in that organization; none for other scopes and for every group.
-    pub fn group_ids(&self, org: &str) -> Option<Vec<GroupId>> {
-        let Self::HaGroups { ha_groups } = self else { return None };
-        let is_every = ha_groups.iter().any(|name| name == EVERY_GROUP);
-        let groups = || ha_groups.iter().map(|name| GroupId::from_text(&qualified(org, name))).collect();
-        (!is_every).then(groups)
-    }
-}
-
-pub(super) fn qualified(org: &str, name: &str) -> String {
-    if name.contains('/') { name.to_owned() } else { format!("{org}/{name}") }
-}
-
 /// Bounds on the number of instances in each unit.
 ///
 /// # Source
 /// Orchestration A2.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Flex {
     /// Fewer raise a warning.
+    #[schema(required = false)]
     pub min: u32,
     /// More raise a warning; 0 is unlimited. `None` is the number of nodes in the unit's scope.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<u32>,
     /// The number that is kept automatically.
+    #[schema(required = false)]
     pub target: u32,
 }
 
@@ -261,11 +242,12 @@ impl Default for Flex {
 ///
 /// # Source
 /// Orchestration E4.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Ha {
     /// Instances that must run on other members; more than there are other members is all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 100_000)]
     pub min_running: Option<u32>,
     /// Behavior while other members are down.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -276,7 +258,7 @@ pub struct Ha {
 ///
 /// # Source
 /// Orchestration E4.4.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OfflinePeerPolicy {
     /// The last running instance stays.
@@ -289,7 +271,7 @@ pub enum OfflinePeerPolicy {
 ///
 /// # Source
 /// Orchestration A7.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CompatGate {
     /// They do, within a unit.
@@ -306,15 +288,18 @@ pub enum CompatGate {
 ///
 /// # Source
 /// Orchestration 1.2.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Timers {
     /// Time that a node must stay ready before an instance starts there; `None` is the organization's.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 3_600)]
     pub ready_period_seconds: Option<u64>,
     /// Time in which an instance must stop.
+    #[schema(required = false, minimum = 1, maximum = 604_800)]
     pub stop_timeout_seconds: u64,
     /// Longest wait for a workload that soft affinity names.
+    #[schema(required = false, minimum = 1, maximum = 604_800)]
     pub affinity_wait_seconds: u64,
 }
 

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::object::{MembersError, Object, hint};
 use super::placement::Constraint;
+use crate::object::{MembersError, Object, hint};
 
 const MEMBER: &str = "constraintPriorities";
 

@@ -8,23 +8,19 @@ use evenkeel_ids::PolicyId;
 use serde_json::Value;
 
 use super::capacity::take_amounts;
-use super::object::{Members, MembersError, Object};
 use super::placement::{Affinity, Domains, OnViolation, Placement, PlacementPolicy};
-use super::policy::{
-    CompatGate, EVERY_GROUP, Flex, Ha, Mode, OfflinePeerPolicy, Orchestrate, Orchestration, Scope, Timers,
-    qualified,
-};
+use super::policy::{CompatGate, Flex, Ha, Mode, OfflinePeerPolicy, Orchestrate, Orchestration, Timers};
 use super::priorities::take_priorities;
+use super::scope::{EVERY_GROUP, MAX_NAMES, Scope, qualified};
 use super::supervisor::{FailureAction, OnExhausted, Order, Pace, Restart, RestartCondition, Update};
 use super::{HealthPolicy, InstanceReference, WorkloadReference, health_policy::Target};
+use crate::object::{Members, MembersError, Object};
 use crate::policy::expression::{Expression, limits};
 
 /// Longest time that a member may name, in seconds.
 const MAX_SECONDS: u64 = 604_800;
 /// Largest number of instances that a member may name.
 const MAX_INSTANCES: u64 = 100_000;
-/// Most nodes, groups or references in a list.
-const MAX_NAMES: usize = 1_000;
 
 const ROOT: Members = Members {
     known: &[
@@ -351,7 +347,7 @@ fn affinity(mut object: Object) -> Read<Affinity> {
 }
 
 fn domains(mut domains: Object) -> Read<Domains> {
-    let preferred_domain = domains.text("preferredDomain", super::object::MAX_NAME)?;
+    let preferred_domain = domains.text("preferredDomain", crate::object::MAX_NAME)?;
     if preferred_domain.as_ref().is_some_and(|domain| !domain.starts_with("fd:/")) {
         return Err(domains.broken("preferredDomain", "must start with fd:/"));
     }

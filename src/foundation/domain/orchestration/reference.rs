@@ -5,7 +5,7 @@ use std::fmt;
 use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
 use serde::{Serialize, Serializer};
 
-use super::object::MAX_NAME;
+use crate::object::MAX_NAME;
 
 /// Prefix of a reference to a service.
 const SERVICE: &str = "svc:";

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::Mode;
 
@@ -10,18 +11,23 @@ use super::Mode;
 ///
 /// # Source
 /// Orchestration B10.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Restart {
     /// Condition of a restart.
+    #[schema(required = false)]
     pub condition: RestartCondition,
     /// Time before it is started again, in seconds.
+    #[schema(required = false, maximum = 604_800)]
     pub delay_seconds: u64,
     /// Restarts that one slot may have; 0 is unlimited.
+    #[schema(required = false)]
     pub max_attempts: u32,
     /// Age up to which restarts count, in seconds; 0 counts all.
+    #[schema(required = false, maximum = 604_800)]
     pub window_seconds: u64,
     /// Action after the last attempt.
+    #[schema(required = false)]
     pub on_exhausted: OnExhausted,
 }
 
@@ -38,7 +44,7 @@ impl Restart {
 }
 
 /// Condition for restarting an instance that ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RestartCondition {
     /// Never.
@@ -50,7 +56,7 @@ pub enum RestartCondition {
 }
 
 /// Action after the last attempt to restart an instance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnExhausted {
     /// The slot stays down.
@@ -63,14 +69,16 @@ pub enum OnExhausted {
 ///
 /// # Source
 /// Orchestration B11.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Update {
     /// Slots in work at once; 0 is all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 100_000)]
     pub parallelism: Option<u32>,
     /// Time between two slots, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 604_800)]
     pub delay_seconds: Option<u64>,
     /// Order of stop and start.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,20 +88,23 @@ pub struct Update {
     pub pace: Option<Pace>,
     /// Time that a new instance must have run before its slot is finished, and in which its failure is one of the update, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 604_800)]
     pub monitor_seconds: Option<u64>,
     /// Share of failures that is tolerated, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0.0, maximum = 1.0)]
     pub max_failure_ratio: Option<f64>,
     /// Action on more failures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_action: Option<FailureAction>,
     /// Time in which a new instance must be seen running, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 604_800)]
     pub start_timeout_seconds: Option<u64>,
 }
 
 /// Order of stop and start when an instance is replaced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// The old instance stops before the new one starts.
@@ -103,7 +114,7 @@ pub enum Order {
 }
 
 /// When the slot after a replaced one follows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pace {
     /// When the new instance has run for as long as it is monitored.
@@ -114,7 +125,7 @@ pub enum Pace {
 }
 
 /// Action on failures beyond the tolerated share of an update.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureAction {
     /// It is paused.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Finding, Severity, entries, member, text};
-use crate::orchestration::object::nearest;
+use crate::object::nearest;
 use crate::policy::compatibility::deployment::{is_empty, needs_privileges};
 use crate::version::VersionRange;
 

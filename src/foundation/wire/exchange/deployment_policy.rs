@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_domain::orchestration::Orchestration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
-use super::orchestration::Orchestration;
 use super::shared::{OneProperty, OneSecretBinding, int_map, text_map};
 use super::user_input::UserInputService;
 use super::{lenient, query, response};

@@ -23,7 +23,7 @@ pub struct PutHaGroup {
     /// Number of members that may be disrupted at once, and recovery of failed members; none keeps the current value, `null`
     /// removes it, `{}` sets the defaults.
     #[serde(deserialize_with = "lenient::given", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<HaGroupOrchestration>)]
     pub orchestration: Option<Option<HaGroupOrchestration>>,
 }
 
@@ -44,7 +44,7 @@ pub struct HaGroupDocument {
     /// Number of members that may be disrupted at once, and recovery of failed members; none keeps the current value, `null`
     /// removes it, `{}` sets the defaults.
     #[serde(default, deserialize_with = "lenient::given")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<HaGroupOrchestration>)]
     pub orchestration: Option<Option<HaGroupOrchestration>>,
     /// Ignored.
     #[serde(default)]
@@ -75,7 +75,7 @@ response! {
         admin: bool,
         /// Number of members that may be disrupted at once, and recovery of failed members; left out when it was never set.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Option<Object>)]
+        #[schema(value_type = Option<HaGroupOrchestration>)]
         orchestration: Option<HaGroupOrchestration>,
         /// Last change.
         last_updated: String,

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 /// Objects up to this size keep the order given.
 const ORDERED_SIZE: usize = 4;
-/// Bits of the hash that each level of the trie looks at.
+/// Bits of the hash that each level of the trie uses.
 const LEVEL_BITS: u32 = 5;
 
 /// Orders the members of every object inside a free-form value as the reference would write them.

@@ -21,7 +21,6 @@ pub mod node_orchestration;
 pub mod node_part;
 pub mod node_report;
 pub mod node_task;
-pub mod orchestration;
 pub mod org_orchestration;
 pub mod organization;
 pub mod pattern;

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_domain::object::{Members, MembersError, Object};
 use evenkeel_domain::orchestration::capacity::{Amounts, readable_amounts, take_amounts};
-use evenkeel_domain::orchestration::object::{Members, MembersError, Object};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};

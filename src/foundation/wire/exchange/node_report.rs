@@ -6,7 +6,7 @@
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 
-use evenkeel_domain::orchestration::object::{Members, MembersError, Object};
+use evenkeel_domain::object::{Members, MembersError, Object};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

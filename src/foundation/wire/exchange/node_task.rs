@@ -2,7 +2,7 @@
 //!
 //! Source: orchestration 1.8, B3.
 
-use evenkeel_domain::orchestration::object::{Members, MembersError, Object};
+use evenkeel_domain::object::{Members, MembersError, Object};
 use evenkeel_domain::orchestration::{DesiredState, TaskState};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -82,7 +82,7 @@ mod tests {
         assert!(schedule.begin_due(&"b", began, PAUSE).is_some(), "targets do not wait for each other");
         drop(guard);
         assert!(schedule.begin_due(&"a", began + PAUSE / 2, PAUSE).is_none(), "the pause began with the end");
-        // The pause is that of the outcome, not of a later look.
+        // The pause is that of the outcome, not of a later check.
         assert!(schedule.begin_due(&"a", Instant::now() + PAUSE, Duration::ZERO).is_some());
     }
 

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     goal::Goal,
     statistics::EngineReport,
-    usage::later,
+    time::later,
     workload::{EndedCommand, PeerVotes},
 };
 
@@ -182,7 +182,7 @@ fn instance_that_a_majority_of_its_peers_does_not_reach_is_recovered() {
     assert!(PeerVotes { reports: 1, offline: 1, is_pair: true }.is_offline());
 }
 
-/// C3: members leave the ring when they stop, and a large unit does not let everyone examine everyone.
+/// C3: members leave the failure detection when they stop, and a large unit does not let everyone examine everyone.
 #[test]
 fn every_member_is_examined_by_a_few_others() {
     let mut world = World::new(Goal::replicated(9), 10);

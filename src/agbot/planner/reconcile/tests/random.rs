@@ -14,7 +14,7 @@ use crate::{
     place::NodeState,
     settings::{FailureAction, UpdateOrder},
     supervise::{UpdateEvent, UpdateState},
-    usage::secs_since,
+    time::secs_since,
     workload::{DesiredState, Task, TaskState},
 };
 

@@ -6,7 +6,7 @@ use super::{history_of, simulated::*};
 use crate::{
     fixture::at,
     goal::{Goal, StartMode},
-    usage::secs_since,
+    time::secs_since,
     workload::DesiredState,
 };
 

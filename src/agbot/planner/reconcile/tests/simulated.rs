@@ -17,7 +17,7 @@ use crate::{
     place::{NodeState, NodeTable, UnitNode},
     reconcile::{TaskChange, UnitEvent, UnitFacts, UnitPlan, UnitSettings, plan_slot, plan_unit},
     supervise::{UpdateEvent, UpdateStatus},
-    usage::later,
+    time::later,
     workload::{
         DesiredState, Partner, ReportedHealth, Slot, Slots, Task, TaskReport, TaskState, UnitId, Workload,
         by_slot,

@@ -12,7 +12,7 @@ use crate::{
     report::{Blocked, FrozenLevel},
     settings::{FailureAction, UpdateOrder},
     supervise::{UpdateEvent, UpdateState},
-    usage::secs_since,
+    time::secs_since,
     workload::{Slot, SlotTasks, Workload, WorkloadRecord},
 };
 
@@ -153,7 +153,7 @@ fn last_slot_is_monitored_before_the_update_completes() {
     }
 }
 
-/// B11.8: an agent that reads no tasks looks at its instances from time to time only, and so reports a failure late.
+/// B11.8: an agent that reads no tasks checks its instances from time to time only, and so reports a failure late.
 #[test]
 fn failure_that_is_reported_late_counts_where_the_agent_reads_no_tasks() {
     for (is_capable, expected) in [(false, UpdateState::RollbackCompleted), (true, UpdateState::Completed)] {

@@ -11,7 +11,7 @@ use super::{ending_text, is_of_action};
 use crate::{
     place::{Elimination, NodeTable, UnitNode},
     report::FrozenLevel,
-    usage::later,
+    time::later,
     workload::{ActionGoal, DesiredState, Slot, Task, UserAction, Workload},
 };
 

@@ -12,7 +12,7 @@ use super::*;
 use crate::{deployment::Deployment, step::RunState};
 
 const KEY: &str = "a1b2";
-const HELPER: &str = "EVENKEEL_TEST_HELPER_FOLDER";
+const HELPER: &str = "EVENKEEL_TEST_HELPER_DIRECTORY";
 
 fn settings(directory: &Path) -> ProcessSettings {
     ProcessSettings {

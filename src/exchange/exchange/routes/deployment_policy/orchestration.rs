@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_domain::object::without_nulls;
 use evenkeel_domain::orchestration::form::{FormConflict, changes_form};
 use evenkeel_domain::orchestration::health_policy::Target;
 use evenkeel_domain::orchestration::lifecycle::check_lifecycles;
-use evenkeel_domain::orchestration::object::without_nulls;
 use evenkeel_domain::orchestration::relations::find_cycle;
 use evenkeel_domain::orchestration::supported::supported_orchestration;
 use evenkeel_domain::orchestration::{HealthPolicy, MembersError, Orchestration};

@@ -9,7 +9,7 @@ use super::{
     PeerOptions, PollOptions, PollUrl, Ratio, Recovery, RecoveryAction, RecoveryConditional, TemplateValues,
     WorkflowType,
 };
-use crate::orchestration::object::{Members, MembersError, Object};
+use crate::object::{Members, MembersError, Object};
 
 /// Longest time that a member may name, in seconds.
 const MAX_SECONDS: u64 = 604_800;

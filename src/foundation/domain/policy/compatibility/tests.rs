@@ -62,13 +62,13 @@ const RUNNABLE: &str = r#"{"services":{"m":{"image":"x"}}}"#;
 #[test]
 fn every_obstacle_is_reported_with_actual_values() {
     let catalog = ServiceCatalog::from_iter([camera("1.0.0", json!(null))]);
-    let policy = policy(json!({"constraints": ["site == north", "floor > 2"]}));
+    let policy = policy(json!({"constraints": ["site == north", "level > 2"]}));
     let report = run(json!({"properties": [{"name": "site", "value": "south"}]}), &policy, &catalog).unwrap();
     assert!(!report.is_compatible);
     assert_eq!(
         report.reasons()["acme/cam_1.0.0_amd64"],
         "Policy Incompatible: the service has no deployment for nodes of type device. properties of the node do not satisfy \
-         the deployment or service policy: site == north (actual value: \"south\"); floor > 2 (there is no property floor)"
+         the deployment or service policy: site == north (actual value: \"south\"); level > 2 (there is no property level)"
     );
     assert_eq!(report.classes()["acme/cam_1.0.0_amd64"], "no_device_deployment");
 }

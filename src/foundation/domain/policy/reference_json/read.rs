@@ -10,7 +10,7 @@ use serde::de::{
 use serde_json::{Error, Map, Value};
 
 use super::{DecodeError, MemberError, Read, Unknown};
-use crate::orchestration::object::nearest;
+use crate::object::nearest;
 
 /// Reads a JSON text.
 ///

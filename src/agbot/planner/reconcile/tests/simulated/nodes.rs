@@ -7,7 +7,7 @@ use super::{Behavior, World};
 use crate::{
     claims::Claim,
     place::UnitNode,
-    usage::{later, secs_since},
+    time::{later, secs_since},
     workload::{DesiredState, Ending, Task, TaskReport, TaskState},
 };
 
