@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks the API document, then calls every operation that it describes with made-up input, as several kinds of account.
 #
-# No answer may be a server error, have a status or a type that the document does not name, or a body that breaks its schema; no body
+# No response may be a server error, have a status or a type that the document does not name, or a body that breaks its schema; no body
 # that breaks its schema may be accepted, but for what tests/fuzz/tolerance.py names. Each
 # account has a hub of its own and a fixed seed: a run makes the same calls as the one before.
 set -euo pipefail

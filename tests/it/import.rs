@@ -276,7 +276,7 @@ async fn readers_of_a_hub_in_use_learn_what_an_import_wrote() {
     )
     .await;
     case.import(&[]).await;
-    crate::support::eventually("the hub tells of the node, and bob is out", || async {
+    crate::support::eventually("the hub shows the node, and bob is out", || async {
         let from = last["maxChangeId"].as_i64()? + 1;
         let request = client().post(format!("{}/v1/orgs/plant/changes", hub.url));
         let request = request.basic_auth("plant/ada", Some("correct horse"));

@@ -72,7 +72,7 @@ fn every_success_documents_its_body_with_an_example() {
         for response in successes() {
             assert_eq!(response.status == 204, response.content.is_none(), "{}", operation.operation);
             for (name, example) in examples.of(&response.content) {
-                assert!(example.is_some(), "{name}, answered by {}, has no example", operation.operation);
+                assert!(example.is_some(), "{name}, a response of {}, has no example", operation.operation);
             }
         }
     }

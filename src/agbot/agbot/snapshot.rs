@@ -51,7 +51,7 @@ pub struct Snapshot {
     pub workload_errors: BTreeMap<PolicyId, usize>,
     /// Decisions of this agbot about each policy with tasks.
     pub decisions: BTreeMap<PolicyId, DecisionCounts>,
-    /// First looks of this agbot at workload units that it took over.
+    /// First reconciliations by this agbot of workload units that it took over.
     pub initial_passes: u64,
     /// Counts of the health checks and recoveries of this agbot.
     pub health: HealthCounts,

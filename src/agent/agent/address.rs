@@ -50,7 +50,7 @@ impl Addresses {
         self.main.lock().unwrap_or_else(PoisonError::into_inner).map(|address| address.to_string())
     }
 
-    /// Looks again, because networks come and go. Returns all addresses.
+    /// Reads the addresses again, because networks come and go. Returns all of them.
     pub async fn refresh(&self) -> Vec<NodeAddress> {
         let all = addresses();
         let found = match self.named {

@@ -172,6 +172,6 @@ mod tests {
         assert_eq!(document["constraints"], json!(["a == b"]));
         assert!(document.get("lastUpdated").is_none());
         let (_, is_changed) = with_builtin(Some(document), &builtin);
-        assert!(!is_changed, "a second look changes nothing");
+        assert!(!is_changed, "a second read changes nothing");
     }
 }

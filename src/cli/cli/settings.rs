@@ -1,7 +1,7 @@
 //! Settings from the environment and the files of the existing tool (agbot 5.1).
 //!
 //! Order: environment, `/etc/default/horizon`, `/etc/horizon/anax.json`, the user's `~/.hzn/hzn.json`,
-//! `/etc/horizon/hzn.json`; organization and key files also of the project in the current directory. Options of a command come before all of them and are looked at elsewhere. A secret may be
+//! `/etc/horizon/hzn.json`; organization and key files also of the project in the current directory. Options of a command come before all of them and are read elsewhere. A secret may be
 //! kept in a file that `<NAME>_FILE` names.
 
 use std::collections::BTreeMap;

@@ -39,7 +39,7 @@ pub struct NewAuditRecord {
     pub state_before: Option<Vec<u8>>,
 }
 
-/// Notes that an action has a record; false when it was noted before.
+/// Records that an action has a record; false when it was recorded before.
 pub async fn insert_action(
     tx: &mut Permitted<right::ActionRecord>,
     action: Uuid,

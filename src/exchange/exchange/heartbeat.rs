@@ -1,4 +1,4 @@
-//! Signs of life: kept in memory, written in batches once a second.
+//! Heartbeats: kept in memory, written in batches once a second.
 //!
 //! The first heartbeat of a node is written before the response, because searches leave out nodes that were
 //! never seen; concurrent ones are written together.
@@ -162,7 +162,7 @@ impl Heartbeats {
         self.reports().retain(|(of, node), _| of != org || (id != "*" && node != id));
     }
 
-    /// Writes what is pending; called once a second and before searches that use heartbeats. A sign that was noted before the clock was
+    /// Writes what is pending; called once a second and before searches that use heartbeats. A heartbeat that was received before the clock was
     /// set back counts as one of `now`.
     ///
     /// # Errors

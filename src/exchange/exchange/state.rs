@@ -214,7 +214,7 @@ impl Exchange {
         Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
     }
 
-    /// Writes the signs of life and reports that are not written yet.
+    /// Writes the heartbeats and reports that are not written yet.
     pub(crate) async fn flush_heartbeats(&self) -> Result<(), StoreError> {
         self.heartbeats().flush(self.now()).await
     }
@@ -303,7 +303,7 @@ impl Exchange {
         &self.0.conversations
     }
 
-    /// Signs of life.
+    /// Returns the heartbeats of nodes and agbots.
     #[must_use]
     pub fn heartbeats(&self) -> &Heartbeats {
         &self.0.heartbeats

@@ -1,7 +1,7 @@
 //! The directory that belongs to the embedded server: `postgres` in the data directory, owned by the server's account.
 //!
 //! Started by root, every directory above must let the server's account pass; where one does not, nothing is started. Earlier
-//! versions kept such a database elsewhere and noted the place in the data directory, where it is still found.
+//! versions kept such a database elsewhere and wrote its path to the data directory, where it is still found.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};

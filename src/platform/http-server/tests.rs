@@ -80,7 +80,7 @@ async fn handler_sees_the_remote_address_and_the_response_carries_the_id() {
 #[tokio::test]
 async fn shortcut_handles_its_requests_and_the_router_all_others() {
     let router = Router::new().fallback(|headers: http::HeaderMap| async move {
-        format!("long way of {}", headers["x-request-id"].to_str().unwrap())
+        format!("slow path of {}", headers["x-request-id"].to_str().unwrap())
     });
     let shortcut = |request: http::Request<axum::body::Body>, client: &middleware::Client| {
         let address = client.address;

@@ -46,7 +46,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     let (busy, busy_statements) = busy.await?;
     report.push(
         Row::new(
-            format!("CPU of a hub with {} nodes showing signs of life", nodes.count()),
+            format!("CPU of a hub with {} nodes that send heartbeats", nodes.count()),
             busy,
             "% of a core",
         )
@@ -67,11 +67,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
         length.as_secs(),
         idle_statements.list()
     ));
-    report.note(format!(
-        "Statements in {} s with signs of life: {}.",
-        length.as_secs(),
-        busy_statements.list()
-    ));
+    report.note(format!("Statements in {} s with heartbeats: {}.", length.as_secs(), busy_statements.list()));
     Ok(report)
 }
 

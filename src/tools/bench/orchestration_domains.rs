@@ -119,7 +119,7 @@ fn measure_one_instance(count: u32, report: &mut Report) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Returns the best node by a look at every one.
+/// Returns the best node by a scan of every one.
 fn choose(table: &NodeTable, own: &[u32]) -> Option<u32> {
     let levels = |node: &UnitNode| {
         let rack = node.fault_domain.as_deref().unwrap_or_default().to_owned();

@@ -311,7 +311,8 @@ pub(crate) fn deliver(world: &mut World, index: usize, incarnation: u32) {
             world.database.outbox =
                 std::iter::once(row).chain(rows).chain(world.database.outbox.drain(..)).collect();
             kill(world, index);
-            return world.note(format!("agbot {index} died after it sent a message, before it noted that"));
+            return world
+                .note(format!("agbot {index} died after it sent a message, before it recorded that"));
         }
     }
 }

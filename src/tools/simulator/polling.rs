@@ -110,7 +110,7 @@ fn end(world: &mut World, node: &NodeId, agreement: &AgreementId, arrival: Arriv
     }
 }
 
-/// Lets every agbot look at what is due, without reading anything.
+/// Lets every agbot reconcile what is due, without reading anything.
 fn poll(world: &mut World) {
     for index in 0..world.agbots.len() {
         agbot::handle(world, index, &Event::Tick, None);

@@ -187,7 +187,7 @@ fn scope_of_a_policy_keeps_it_to_members_of_its_groups() {
     assert_eq!((where_it_runs(&world), agreements(&world, "n1")), ([true, true, true], before));
     orchestrate(&mut world, "1.0.0", groups(&["h"]));
     world.run_for(60);
-    assert_eq!(where_it_runs(&world), [false, false, true], "whoever is not meant any more loses it");
+    assert_eq!(where_it_runs(&world), [false, false, true], "a node that no longer matches loses it");
 }
 
 /// 1.1-6: settings alone are no new version.

@@ -486,7 +486,7 @@ fn statistics_decide_about_the_next_instance_and_reconcile_nothing() {
     let mut world = lab(16, Agents::Capable, &document);
     let (before, first) = (reconciled(&world), locations(&world));
     report(&mut world, [5.0, 4.0, 3.0, 0.5, 1.0]);
-    assert_eq!(reconciled(&world), before, "nothing is looked at");
+    assert_eq!(reconciled(&world), before, "nothing is reconciled");
     world.run_for(60);
     assert_eq!(locations(&world), first, "what runs stays");
     document["replicas"] = json!(2);
@@ -496,7 +496,7 @@ fn statistics_decide_about_the_next_instance_and_reconcile_nothing() {
     assert_eq!(second, Some("n4"), "the least loaded node");
 }
 
-/// B4-S2: neither the plans that follow nor the start of the instance look at the whole workload unit again.
+/// B4-S2: neither the plans that follow nor the start of the instance reconcile the whole workload unit again.
 #[test]
 fn one_more_instance_takes_one_reconciliation_of_the_workload_unit() {
     let reconciled = |world: &World| -> u64 {

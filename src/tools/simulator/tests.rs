@@ -90,7 +90,7 @@ fn simulator_detects_that_the_minimum_available_is_not_checked() {
         run(200, 1_500, DeliberateFaults { ignores_minimum: true, ..DeliberateFaults::default() });
     let text = failure.expect("a planner without the minimum available must be caught");
     assert!(text.contains("the last running instance"), "{text}");
-    assert!(text.contains("under claim"), "the trace tells what led to it: {text}");
+    assert!(text.contains("under claim"), "the trace shows what led to it: {text}");
 }
 
 #[test]

@@ -33,7 +33,7 @@ async fn call_as(hub: &Hub, method: &str, path: &str, who: Option<&str>) -> u16 
         Some(who) => request.basic_auth(who, Some(format!("secret of {who}"))),
         None => request,
     };
-    request.send().await.expect("an answer").status().as_u16()
+    request.send().await.expect("a response").status().as_u16()
 }
 
 async fn add_user(hub: &Hub, org: &str, name: &str, is_admin: bool) {
@@ -48,7 +48,7 @@ async fn rollout_is_paused_for_whoever_works_on_it_and_goes_on_or_back_by_a_word
     let second_scratch = Scratch::new();
     let database = TestDatabase::new().await;
     let address = free_address();
-    // So long a look at each member that the rollout is still under way when it is paused.
+    // Each member is monitored for so long that the rollout is still under way when it is paused.
     let options = [
         "--listen",
         &address,
@@ -129,7 +129,7 @@ async fn rollout_is_paused_for_whoever_works_on_it_and_goes_on_or_back_by_a_word
     let kinds: Vec<_> =
         events["events"].as_array().into_iter().flatten().filter_map(|one| one["kind"].as_str()).collect();
     for kind in ["rollout.paused", "rollout.resumed", "rollout.rollback-started"] {
-        assert!(kinds.contains(&kind), "{kind} is told");
+        assert!(kinds.contains(&kind), "{kind} is recorded");
     }
     drop(fleet);
     assert_eq!(second.stop().await, 0);

@@ -59,7 +59,7 @@ async fn ask_all(
             let agbot = agbots[(group + member + round) % agbots.len()].clone();
             asking.spawn(async move {
                 let upgrade = upgrade(group, member);
-                (upgrade.clone(), must(agbot.grant(upgrade).await, "an answer"))
+                (upgrade.clone(), must(agbot.grant(upgrade).await, "a response"))
             });
         }
     }

@@ -67,7 +67,7 @@ async fn message_of_a_command_that_committed_is_sent_by_the_next_agbot() {
     assert_eq!(hub.call("DELETE", "/orgs/o/business/policies/everywhere", None).await.0, 204);
     lab.becomes("the end is committed", "SELECT count(*) FROM agreement WHERE ended_at IS NULL", 0).await;
     lab.kill(hub, lock).await;
-    assert_eq!(fleet.versions().len(), 1, "the node was not told");
+    assert_eq!(fleet.versions().len(), 1, "the node was not notified");
     let cancels = "SELECT count(*) FROM agbot_outbox WHERE effect ->> 'text' LIKE '%\"cancel\"%'";
     assert_eq!(lab.count(cancels).await, 1);
 

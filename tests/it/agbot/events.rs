@@ -63,7 +63,7 @@ async fn rollout_drain_and_agreements_are_reported_with_their_true_reasons() {
         assert_eq!(hub.call("GET", &format!("{PATH}{bad}"), None).await.0, 400, "{bad}");
     }
 
-    // A drain is not a wish of a user to cancel.
+    // A drain is not a request of a user to cancel.
     let drain = json!({"availability": "drain"});
     let (status, body) = hub.call("PUT", "/orgs/o/nodes/edge-1/orchestration/spec", Some(drain)).await;
     assert!((200..300).contains(&status), "{status} {body}");

@@ -1,4 +1,4 @@
-//! Agbots in this process on one exchange and one database, so that tests can look into their models.
+//! Agbots in this process on one exchange and one database, so that tests can read their models.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -92,7 +92,7 @@ async fn users_move_the_instance_of_a_failover_pair() {
     let moved = runs_on(&hub, &fleet, "edge-2").await;
     assert_eq!(moved["instance"]["pinned"], true, "a second time as well");
     let marks = get(&hub, "/events?kind=placement.pinned").await["events"].clone();
-    assert_eq!(marks.as_array().map(Vec::len), Some(2), "each is told once: {marks}");
+    assert_eq!(marks.as_array().map(Vec::len), Some(2), "each is recorded once: {marks}");
     done(&hub, "restart", json!({})).await;
     let restarted = runs_on(&hub, &fleet, "edge-2").await;
     assert_ne!(moved["instance"]["taskId"], restarted["instance"]["taskId"]);

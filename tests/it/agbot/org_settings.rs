@@ -20,7 +20,7 @@ async fn lost_node_is_down_as_soon_as_its_organization_says() {
         () = async {
             want(&fleet, &hub, "1.0.0", json!({"mode": "failover", "orchestrate": "ha"})).await;
             assert_eq!(hub.call("PATCH", "/orgs/o/orchestration", Some(settings.clone())).await.0, 201);
-            eventually("the event log tells the settings", || async {
+            eventually("the event log shows the settings", || async {
                 let path = "/orgs/o/orchestration/events?kind=settings.changed";
                 let (_, body) = hub.call("GET", path, None).await;
                 (body["events"][0]["data"]["settings"] == settings).then_some(())

@@ -100,7 +100,7 @@ async fn plan_names_the_changes_of_a_write_and_its_token_follows_the_world() {
 
     let path = "/orgs/o/nodes/edge-3/actions/pause";
     assert_eq!(hub.call("POST", path, None).await.0, 201);
-    eventually("the plan tells which nodes are removed, and creates nothing that has no node", || async {
+    eventually("the plan names which nodes are removed, and creates nothing that has no node", || async {
         let plan = plan_of(Some(policy("1.0.0", 3))).await;
         let unit = &plan["units"][0];
         let is_created = actions(&plan).iter().any(|(action, _)| *action == "create");
@@ -134,7 +134,7 @@ async fn plan_of_what_is_no_policy_is_refused_with_the_reason() {
     assert_eq!(status, 400);
     assert!(body["msg"].as_str().unwrap_or_default().contains("orchestration.replicas"), "{body}");
 
-    // The exchange does not tell another tenant that a policy is none of its business when there is no such policy.
+    // The exchange does not show another tenant that a policy is none of its business when there is no such policy.
     let created =
         hub.call("POST", "/orgs/evil", Some(json!({"label": "evil", "description": "another tenant"}))).await;
     assert_eq!(created.0, 201, "{}", created.1);

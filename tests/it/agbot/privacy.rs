@@ -43,7 +43,7 @@ fn history() -> String {
 
 async fn get(hub: &Hub, login: (&str, &str), path: &str) -> (u16, Value) {
     let request = hub.client.get(format!("{}/v1/{path}", hub.url)).basic_auth(login.0, Some(login.1));
-    let response = must(request.send().await, "an answer");
+    let response = must(request.send().await, "a response");
     (response.status().as_u16(), response.json().await.unwrap_or_default())
 }
 
@@ -72,7 +72,7 @@ async fn fill(hub: &Hub) {
         let body = json!({"token": format!("secret-{node}"), "name": node, "pattern": "", "publicKey": "", "arch": "amd64"});
         let request = hub.client.put(format!("{}/v1/orgs/o/nodes/{node}", hub.url));
         let request = request.basic_auth(format!("o/{owner}"), Some(format!("secret-{owner}"))).json(&body);
-        assert_eq!(must(request.send().await, "an answer").status().as_u16(), 201);
+        assert_eq!(must(request.send().await, "a response").status().as_u16(), 201);
         let policy = json!({"properties": [], "constraints": []});
         created(hub.call("PUT", &format!("/orgs/o/nodes/{node}/policy"), Some(policy)).await);
         let status = json!({"agentUpgradePolicyStatus": {"scheduledTime": "2026-01-01T00:00:00Z", "status": "ha node waiting"}});
@@ -87,7 +87,7 @@ async fn fill(hub: &Hub) {
     created(hub.call("POST", "/orgs/o/business/policies/p", Some(policy)).await);
     let request = hub.client.post(format!("{}/org/o/node/theirs/upgrade", hub.url));
     let request = request.basic_auth("o/theirs", Some("secret-theirs")).json(&json!({"nmp": "o/fw"}));
-    assert_eq!(must(request.send().await, "an answer").status().as_u16(), 200);
+    assert_eq!(must(request.send().await, "a response").status().as_u16(), 200);
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn users_see_their_own_nodes_and_nothing_of_others() {
     let hub = Hub::start(&scratch, &["--database-url", database.url()]).await;
     fill(&hub).await;
     let admin = ("o/admin", "secret-admin");
-    let all = eventually("everything is told to the administrator", || async {
+    let all = eventually("everything is shown to the administrator", || async {
         let text = reported(&hub, admin).await;
         let both = |list: &str| {
             let line = text.lines().find(|line| line.starts_with(list)).unwrap_or_default();
@@ -152,13 +152,13 @@ async fn unauthenticated_clients_see_nothing_and_counts_are_for_users() {
     for list in LISTS {
         assert_eq!(get(&hub, ("x/a", "secret-a"), &format!("orgs/o/{list}")).await.0, 403, "{list}");
         let anonymous =
-            must(hub.client.get(format!("{}/v1/orgs/o/{list}", hub.url)).send().await, "an answer");
+            must(hub.client.get(format!("{}/v1/orgs/o/{list}", hub.url)).send().await, "a response");
         assert_eq!(anonymous.status().as_u16(), 401, "{list}");
         assert!(anonymous.headers().contains_key("www-authenticate"), "{list}");
     }
     let (_, known) = get(&hub, ("o/u", "secret-u"), "agbot/status").await;
     assert!(known["nodes"].is_number(), "{known}");
-    let anonymous = must(hub.client.get(format!("{}/v1/agbot/status", hub.url)).send().await, "an answer");
+    let anonymous = must(hub.client.get(format!("{}/v1/agbot/status", hub.url)).send().await, "a response");
     let anonymous: Value = must(anonymous.json().await, "JSON");
     assert!(anonymous["loaded"].is_boolean() && anonymous.get("nodes").is_none(), "{anonymous}");
     assert_eq!(hub.stop().await, 0);

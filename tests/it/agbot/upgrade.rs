@@ -46,7 +46,7 @@ pub(super) async fn ask(hub: &Hub, caller: &str, node: &str, body: Value) -> u16
 async fn ask_as_agents_do(hub: &Hub, caller: &str, group: &str, node: &str, policy: &str) -> (u16, Value) {
     let path = format!("{}/v1/org/o/hagroup/{group}/nodemanagement/{node}/{policy}", hub.url);
     let request = hub.client.post(path).basic_auth(format!("o/{caller}"), Some(format!("secret-{caller}")));
-    let response = request.send().await.expect("an answer");
+    let response = request.send().await.expect("a response");
     (response.status().as_u16(), response.json().await.unwrap_or_default())
 }
 
@@ -99,7 +99,7 @@ async fn upgrade_request_is_served_on_both_listeners_with_and_without_the_prefix
             for (path, yes) in [("node/n0/upgrade", 200), ("hagroup/g/nodemanagement/n0/fw-9", 201)] {
                 let url = format!("{base}{prefix}/org/o/{path}");
                 let request = hub.client.post(&url).basic_auth("o/n0", Some("secret-n0"));
-                let response = request.json(&json!({"nmp": "fw-9"})).send().await.expect("an answer");
+                let response = request.json(&json!({"nmp": "fw-9"})).send().await.expect("a response");
                 assert_eq!(response.status(), yes, "{url}");
             }
         }
@@ -124,10 +124,10 @@ async fn wrong_callers_groups_and_bodies_are_refused_by_name() {
     assert_eq!(hub.call("DELETE", "/orgs/o/hagroups/g", None).await.0, 204);
     assert_eq!(ask(&hub, "n0", "n0", json!({"nmp": "none"})).await, 404, "outside of a group as well");
     assert_eq!(ask(&hub, "n0", "n0", json!({"nmp": "fw-9"})).await, 200);
-    assert_eq!(ask(&hub, "stranger", "stranger", json!({"nmp": "fw-9"})).await, 401);
+    assert_eq!(ask(&hub, "unknown", "unknown", json!({"nmp": "fw-9"})).await, 401);
     let response =
         hub.client.post(format!("{}/org/o/node/n0/upgrade", hub.url)).json(&json!({"nmp": "fw-9"}));
-    assert_eq!(response.send().await.expect("an answer").status().as_u16(), 401);
+    assert_eq!(response.send().await.expect("a response").status().as_u16(), 401);
     assert_eq!(hub.stop().await, 0);
 }
 

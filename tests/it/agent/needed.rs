@@ -122,7 +122,7 @@ async fn service_whose_need_fails_is_given_up_with_the_reason() {
         let (_, body) = hub.call("GET", "/orgs/o/nodes/edge-1/errors", None).await;
         (body["errors"][0]["event_code"] == "dependent_service_failed").then_some(())
     };
-    eventually("the node's owner is told", reported).await;
+    eventually("the owner of the node sees it", reported).await;
     assert!(started(&scratch).is_empty(), "the service itself never started");
     drop(fleet);
     assert_eq!(hub.stop().await, 0);

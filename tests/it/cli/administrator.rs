@@ -21,7 +21,7 @@ fn policy(purpose: &str) -> Value {
         "label": "cameras",
         "service": {"name": "cam", "org": "acme", "arch": "amd64", "serviceVersions": [{"version": "1.0.0"}]},
         "properties": [{"name": "purpose", "value": purpose}],
-        "constraints": ["site == north AND floor >= 2"],
+        "constraints": ["site == north AND level >= 2"],
     })
 }
 
@@ -154,7 +154,7 @@ fn groups(hzn: &Hzn) {
     let taken = hzn.refused(1, "exchange hagroup member add pair -m n2");
     assert!(taken.contains("n2 is in spare"), "{taken}");
     assert_eq!(hzn.run_with("exchange hagroup delete spare", "n\n").status, 0);
-    assert_eq!(hzn.data("exchange hagroup list").as_array().map(Vec::len), Some(2), "the answer was no");
+    assert_eq!(hzn.data("exchange hagroup list").as_array().map(Vec::len), Some(2), "the user declined");
     hzn.done("exchange hagroup delete spare -f");
     hzn.done("exchange hagroup member add pair -m n2");
     hzn.refused(8, "exchange hagroup delete spare -f");
@@ -208,7 +208,7 @@ fn emptying_a_node(hzn: &Hzn) {
 
 /// The members of a group are compared: E2-S7.
 fn checks_and_explanations(hzn: &Hzn) {
-    // n1 and n2 lack a floor, n3 has the wrong site too.
+    // n1 and n2 lack a level, n3 has the wrong site too.
     let response = hzn.run("deploycheck --checkHA -n n1 -b cameras");
     assert_eq!(response.status, 0, "{}", response.errors);
     let found: Value = serde_json::from_str(&response.output).expect("JSON");
@@ -220,7 +220,7 @@ fn checks_and_explanations(hzn: &Hzn) {
         "{}",
         response.errors
     );
-    let policy = json!({"properties": [{"name": "site", "value": "north"}, {"name": "floor", "value": 2}]});
+    let policy = json!({"properties": [{"name": "site", "value": "north"}, {"name": "level", "value": 2}]});
     hzn.write("policy.json", &policy);
     hzn.done("exchange node addpolicy n1 -f policy.json");
     let found = hzn.data("deploycheck policy --ha-group pair -b cameras");
@@ -255,7 +255,7 @@ fn checks_and_explanations(hzn: &Hzn) {
         .map(|one| (one["side"].as_str().unwrap_or(""), one["clause"].as_str().unwrap_or(""), &one["actual"]))
         .collect();
     assert!(reported.contains(&("deployment-policy", "site == north", &json!("south"))), "{reported:?}");
-    assert!(reported.contains(&("deployment-policy", "floor >= 2", &Value::Null)), "{reported:?}");
+    assert!(reported.contains(&("deployment-policy", "level >= 2", &Value::Null)), "{reported:?}");
     assert!(reported.contains(&("node", "purpose == watch", &json!("clean"))), "{reported:?}");
 }
 

@@ -55,7 +55,7 @@ async fn audit_is_listed_and_checked_by_command() {
     .await;
     let why = hzn.refused(9, "exchange audit verify");
     assert!(why.contains(&format!("record {number}")), "{why}");
-    // Records after the noted end are untouched.
+    // Records after the recorded end are untouched.
     assert_eq!(hzn.data(&format!("exchange audit verify --known {end}"))["intact"], true);
     tamper(&database, "DELETE FROM audit_record WHERE org = 'acme' AND number > 3").await;
     hzn.refused(9, "exchange audit verify");
@@ -96,7 +96,7 @@ async fn reports_are_left_out(hzn: &Hzn, hub: &Hub) {
     let client = must(reqwest::Client::builder().no_proxy().tls_certs_only([]).build(), "a client");
     let status = client.put(format!("{}/v1/orgs/acme/nodes/n1/status", hub.url));
     let status = status.basic_auth("acme/n1", Some("token-n1")).json(&json!({"services": []}));
-    assert!(must(status.send().await, "an answer").status().is_success());
+    assert!(must(status.send().await, "a response").status().is_success());
     let newest = |options: &str| {
         let records = hzn.data(&format!("exchange audit list --limit 1 {options}"));
         records[0]["operation"].as_str().unwrap_or_default().to_owned()

@@ -21,7 +21,7 @@ async fn node_is_registered_runs_its_service_and_is_unregistered() {
     let mark = data.to_string();
     hzn.set("HORIZON_URL", format!("http://{address}"));
     prepare(&mut hzn);
-    eventually("the agent answers", || async { (hzn.run("status").status == 0).then_some(()) }).await;
+    eventually("the agent responds", || async { (hzn.run("status").status == 0).then_some(()) }).await;
     assert_eq!(hzn.data("node list")["configstate"]["state"], "unconfigured");
     hzn.refused(5, "service list");
 

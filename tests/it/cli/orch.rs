@@ -63,7 +63,7 @@ async fn commands_show_what_runs_and_why_and_change_it() {
     up(2).await;
     done("set everywhere restart.maxAttempts=3 replicas=1");
     up(1).await;
-    hzn.refused(3, &format!("{ORCH} set everywhere replica=2"));
+    hzn.refused(3, &format!("{ORCH} set everywhere replcas=2"));
     done("freeze everywhere --wait");
     assert!(hzn.refused(5, &format!("{ORCH} freeze everywhere")).contains("is frozen already"));
     done("thaw everywhere --wait=1m");

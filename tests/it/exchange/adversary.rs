@@ -114,7 +114,7 @@ const BEYOND_THE_CREATOR: &[(Kind, Requests, &str)] = &[
     (
         Kind::Node,
         Named("create_agbot_message"),
-        "nodes answer agbots of every organization; mailboxes are bounded",
+        "nodes reply to agbots of every organization; mailboxes are bounded",
     ),
     (Kind::Node, Named("list_services"), "agents check proposals against the definitions of services"),
     (Kind::Node, Named("get_service"), "agents check proposals against the definitions of services"),

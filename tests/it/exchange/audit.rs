@@ -28,12 +28,12 @@ async fn start() -> (TestDatabase, Api) {
 
 async fn records(api: &Api, login: &str, query: &str) -> Vec<AuditRecord> {
     let response = api.expect(200, login, "GET", &format!("/orgs/o/audit{query}"), Value::Null).await;
-    must(serde_json::from_value::<AuditResponse>(response), "an answer").records
+    must(serde_json::from_value::<AuditResponse>(response), "a response").records
 }
 
 async fn verify(api: &Api, query: &str) -> AuditVerifyResponse {
     let response = api.expect(200, ADMIN, "GET", &format!("/orgs/o/audit/verify{query}"), Value::Null).await;
-    must(serde_json::from_value(response), "an answer")
+    must(serde_json::from_value(response), "a response")
 }
 
 /// Runs a statement behind the back of the exchange.
@@ -101,7 +101,7 @@ async fn list(world: &World, org: &str, after: i64) -> Vec<AuditRecord> {
     let path = format!("/orgs/{org}/audit?limit=1000&after={after}");
     let (status, response) = world.call(super::world::ROOT, &Method::GET, &path, None).await;
     assert_eq!(status, 200, "{response:?}");
-    must(serde_json::from_slice::<AuditResponse>(&response), "an answer").records
+    must(serde_json::from_slice::<AuditResponse>(&response), "a response").records
 }
 
 #[tokio::test]
@@ -287,7 +287,7 @@ async fn lists_are_paged_and_filtered_and_refuse_what_makes_no_sense() {
     while let Some(from) = after {
         let path = format!("/orgs/o/audit?limit=2&after={from}");
         let response = api.expect(200, ADMIN, "GET", &path, Value::Null).await;
-        let page: AuditResponse = must(serde_json::from_value(response), "an answer");
+        let page: AuditResponse = must(serde_json::from_value(response), "a response");
         assert!(page.records.len() <= 2);
         paged.extend(page.records);
         after = page.next;

@@ -136,7 +136,7 @@ async fn feed_contains_exactly_the_acknowledged_changes() {
     let body = json!({"changeId": from, "maxRecords": 10_000});
     for api in &apis {
         // Acknowledged on either exchange; the other one may be 50 ms behind, a waiting poll is not.
-        let reported = crate::support::eventually("both exchanges tell all changes", || async {
+        let reported = crate::support::eventually("both exchanges show all changes", || async {
             let response = api.expect(201, ROOT, "POST", "/orgs/o/changes", body.clone()).await;
             let changes = response["changes"].as_array().expect("a list").clone();
             let reported: usize = changes

@@ -80,7 +80,7 @@ async fn list_built_by_the_database_has_the_shape_of_the_response() {
         assert_eq!((&group["lastUpdated"], &group["updated"]), (&json!(time), &json!(time)));
     }
     let list = api.expect(200, ROOT, "GET", "/orgs/o/hagroups", Value::Null).await;
-    let response: HaGroupsResponse = must(serde_json::from_value(list.clone()), "the answer's shape");
+    let response: HaGroupsResponse = must(serde_json::from_value(list.clone()), "the shape of the response");
     assert_eq!(must(serde_json::to_value(&response), "JSON"), list);
     let names: Vec<&str> = response.node_groups.iter().map(|group| group.name.as_str()).collect();
     assert_eq!(names, ["G1", "g\"%2", "g3"]);
@@ -88,7 +88,7 @@ async fn list_built_by_the_database_has_the_shape_of_the_response() {
     assert_eq!(list["nodeGroups"][2]["members"], json!(["n1", "n2"]));
 
     let seen = api.expect(200, OTHER, "GET", "/orgs/o/hagroups", Value::Null).await;
-    let seen: HaGroupsResponse = must(serde_json::from_value(seen), "the answer's shape");
+    let seen: HaGroupsResponse = must(serde_json::from_value(seen), "the shape of the response");
     let seen: Vec<_> =
         seen.node_groups.iter().map(|group| (group.description.is_empty(), group.members.len())).collect();
     assert_eq!(
@@ -105,7 +105,8 @@ async fn group_says_how_many_members_may_be_disrupted_at_once() {
     let path = "/orgs/o/hagroups/g1";
     let shown = async || {
         let list = api.expect(200, ROOT, "GET", path, Value::Null).await;
-        let response: HaGroupsResponse = must(serde_json::from_value(list.clone()), "the answer's shape");
+        let response: HaGroupsResponse =
+            must(serde_json::from_value(list.clone()), "the shape of the response");
         assert_eq!(must(serde_json::to_value(&response), "JSON"), list);
         list["nodeGroups"][0]["orchestration"].clone()
     };

@@ -159,7 +159,7 @@ async fn status(api: &Api, peer: &str, login: &str) -> u16 {
 
 /// Seconds that the response asks the client to wait.
 fn retry_after(response: &Response<Body>) -> u64 {
-    let value = response.headers().get("retry-after").expect("429 tells when to try again");
+    let value = response.headers().get("retry-after").expect("429 names when to try again");
     must(must(value.to_str(), "text").parse(), "seconds")
 }
 

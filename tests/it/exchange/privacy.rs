@@ -23,7 +23,7 @@ async fn outsiders_read_nothing_private_by_any_operation() {
                     let (status, response) = world.call(caller, &endpoint.method, &path, body.as_ref()).await;
                     let text = String::from_utf8_lossy(&response);
                     let is_marked = foreign_part(&text).contains(MARK);
-                    assert!(!is_marked, "{} {path} tells {}: {text}", endpoint.method, caller.title);
+                    assert!(!is_marked, "{} {path} shows {}: {text}", endpoint.method, caller.title);
                     read_count += usize::from(status.is_success());
                     if endpoint.method != Method::GET && status.is_success() {
                         world.restore().await;

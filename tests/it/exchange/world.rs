@@ -159,7 +159,7 @@ impl World {
             request = request.header(header::CONTENT_TYPE, media_type);
         }
         let request = request.body(Body::from(body.into()));
-        let response = must(self.router.clone().oneshot(must(request, "a request")).await, "an answer");
+        let response = must(self.router.clone().oneshot(must(request, "a request")).await, "a response");
         let status = response.status();
         let is_endless =
             response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
@@ -343,7 +343,7 @@ impl World {
                 SELECT {columns} FROM copy.{table} ON CONFLICT DO NOTHING;"
             ));
         }
-        // Signs of life may be written between the two halves: the database then ends one of the two transactions.
+        // Heartbeats may be written between the two halves: the database then ends one of the two transactions.
         for _ in 0..10 {
             let mut tx = must(self.connection.begin().await, "beginning");
             if tx.execute(AssertSqlSafe(statement.clone())).await.is_ok() {

@@ -121,7 +121,7 @@ impl Fleet {
         let path = format!("{}/v1/orgs/o/services/{url}_{version}_{}/keys/k.pem", hub.url, arch());
         let response =
             hub.client.put(path).basic_auth("root/root", Some(hub.root_password())).body(public).send().await;
-        assert_eq!(must(response, "an answer").status().as_u16(), 201);
+        assert_eq!(must(response, "a response").status().as_u16(), 201);
     }
 
     /// Wants the version on every member of the group.

@@ -1,4 +1,4 @@
-//! Failed logins on every listener: their limits, their cost, and what the log and the metrics tell of them.
+//! Failed logins on every listener: their limits, their cost, and what the log and the metrics show of them.
 
 use std::collections::BTreeMap;
 

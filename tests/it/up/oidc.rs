@@ -36,7 +36,7 @@ async fn token_opens_exchange_agbot_and_command_line() {
     let token = key.sign(&provider.claims("ann", &["plant-staff"]));
     let get = async |path: &str, token: &str| -> (u16, Value) {
         let request = hub.client.get(format!("{}/v1{path}", hub.url)).bearer_auth(token);
-        let response = must(request.send().await, "an answer");
+        let response = must(request.send().await, "a response");
         (response.status().as_u16(), response.json().await.unwrap_or_default())
     };
     assert_eq!(get("/orgs/plant", &token).await.0, 200);
@@ -59,7 +59,7 @@ async fn token_opens_exchange_agbot_and_command_line() {
 
     let log = hub.program.errors() + &hub.program.output();
     let signature = token.rsplit('.').next().expect("a signature");
-    assert!(log.contains("plant/ann") || log.contains("ann"), "the log tells who came: {log}");
+    assert!(log.contains("plant/ann") || log.contains("ann"), "the log names who logged in: {log}");
     assert!(!log.contains(signature) && !log.contains(&token), "no token is logged");
     assert_eq!(hub.stop().await, 0);
 }

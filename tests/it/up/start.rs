@@ -13,7 +13,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 async fn get(hub: &Hub, path: &str) -> String {
-    hub.get(path).await.expect("an answer").1
+    hub.get(path).await.expect("a response").1
 }
 
 #[tokio::test]
@@ -40,9 +40,12 @@ async fn private_authority_secures_the_listener_and_stays_the_same() {
     assert!(hub.url.starts_with("https://"), "{}", hub.url);
     assert_eq!(mode(&hub.directory().join("tls/ca-key.pem")), 0o600);
     assert_eq!(mode(&hub.directory().join("tls/server-key.pem")), 0o600);
-    let response = hub.client.get(format!("{}/livez", hub.url)).send().await.expect("an answer");
+    let response = hub.client.get(format!("{}/livez", hub.url)).send().await.expect("a response");
     assert_eq!(response.version(), reqwest::Version::HTTP_2);
-    assert!(client().get(format!("{}/livez", hub.url)).send().await.is_err(), "a stranger does not trust it");
+    assert!(
+        client().get(format!("{}/livez", hub.url)).send().await.is_err(),
+        "another client does not trust it"
+    );
     let authority = std::fs::read(hub.directory().join("tls/ca.pem")).expect("the authority");
     assert_eq!(hub.stop().await, 0);
     let hub = Hub::start_as(&scratch, &["--tls", "auto"], None).await;
@@ -81,8 +84,8 @@ async fn password_file_decides_the_password_of_root() {
     let login = |password: &'static str| {
         client().get(format!("{}/v1/orgs", hub.url)).basic_auth("root/root", Some(password)).send()
     };
-    assert_eq!(login("chosen-by-me").await.expect("an answer").status(), 200);
-    assert_eq!(login("another").await.expect("an answer").status(), 401);
+    assert_eq!(login("chosen-by-me").await.expect("a response").status(), 200);
+    assert_eq!(login("another").await.expect("a response").status(), 401);
     assert!(!hub.directory().join("root-password").exists());
 }
 
@@ -145,9 +148,9 @@ async fn several_exchanges_share_a_named_database() {
     };
     let body = serde_json::json!({ "label": "x", "description": "y" });
     let made =
-        as_root(&first, reqwest::Method::POST, "/orgs/common").json(&body).send().await.expect("an answer");
+        as_root(&first, reqwest::Method::POST, "/orgs/common").json(&body).send().await.expect("a response");
     assert_eq!(made.status(), 201);
-    let seen = as_root(&second, reqwest::Method::GET, "/orgs/common").send().await.expect("an answer");
+    let seen = as_root(&second, reqwest::Method::GET, "/orgs/common").send().await.expect("a response");
     assert_eq!(seen.status(), 200);
     // Both run the same agbot: neither shuts the other out.
     for file in ["agbot-token", "agbot-key.pem"] {
@@ -176,7 +179,7 @@ async fn settings_come_from_a_file_and_options_win() {
     let hub = Hub::start_as(&scratch, &["--config", &file.to_string_lossy()], None).await;
     let response =
         client().get(format!("{}/v1/orgs", hub.url)).basic_auth("root/root", Some("from-file")).send().await;
-    assert_eq!(response.expect("an answer").status(), 200);
+    assert_eq!(response.expect("a response").status(), 200);
     let line = hub.program.errors().lines().next().map(str::to_owned).expect("a log line");
     assert!(serde_json::from_str::<serde_json::Value>(&line).is_ok(), "not JSON: {line}");
 }

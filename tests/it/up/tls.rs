@@ -25,7 +25,7 @@ fn client(authority: &Authority, protocol: fn(ClientBuilder) -> ClientBuilder) -
 
 /// The certificate of the connection that a request goes over, and its protocol.
 async fn shown(client: &Client, url: &str) -> (Vec<u8>, Version) {
-    let response = must(client.get(format!("{url}/livez")).send().await, "an answer");
+    let response = must(client.get(format!("{url}/livez")).send().await, "a response");
     assert_eq!(response.status().as_u16(), 200);
     let info = response.extensions().get::<reqwest::tls::TlsInfo>().expect("a connection with TLS");
     let certificate = info.peer_certificate().expect("a certificate").to_vec();
@@ -99,7 +99,7 @@ async fn new_certificate_is_served_without_a_restart_while_open_connections_go_o
     assert_eq!(shown(&client(&authority, either), &urls[0]).await.0, current);
     must(std::fs::write(&key, good), "the key");
     must(authority.certify(&names("third"), Timestamp::now()), "a certificate");
-    eventually("the files are looked at", || async {
+    eventually("the files are read", || async {
         (shown(&client(&authority, either), &urls[0]).await.0 != current).then_some(())
     })
     .await;

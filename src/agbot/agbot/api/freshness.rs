@@ -15,7 +15,7 @@ use crate::observe::facts::instant;
 
 /// An agbot that is further behind than this decides on what it knows.
 const LIMIT: Duration = Duration::from_secs(3);
-/// Interval between looks at the model.
+/// Interval between reads of the model.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Waits until the agbot has read a deployment policy as it is stored, and its workload follows it.

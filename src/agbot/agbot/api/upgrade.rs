@@ -97,7 +97,7 @@ async fn decide(context: &Arc<Context>, asked: &Asked, found: NodeResponse) -> R
     match context.claims.grant(question).await {
         Ok(Ok(claim)) => {
             let is_drain = claim.purpose.is_agent_drain();
-            // The replica may not have heard of node and group yet; without them the claim would look like a leftover.
+            // The model may not have read node and group yet; without them the claim would look like a leftover.
             let events = vec![
                 Event::NodeChanged { node: Box::new(facts) },
                 Event::HaGroupChanged { group: Box::new(ha_group) },

@@ -21,7 +21,7 @@ use crate::{
 /// misunderstand what it is given by the decisions made for another one.
 pub(crate) const COMPAT_VERSION: i64 = 1;
 
-/// Pause between two looks at what an agent that has just started still has to report.
+/// Pause between two reads of what an agent that has just started still has to report.
 const SETTLING_PAUSE: Duration = Duration::from_millis(200);
 
 /// Reports the monitor state.
@@ -115,7 +115,7 @@ impl Presence {
     }
 }
 
-/// Returns the state to report, and when to look again although nothing signals.
+/// Returns the state to report, and when to read it again although nothing signals.
 fn wanted(journal: &mut Journal, is_joined: bool, now: u64) -> (NodeMonitorState, Option<Duration>) {
     if journal.maintenance.is_some_and(|maintenance| maintenance.is_over(now)) {
         journal.maintenance = None;

@@ -249,19 +249,19 @@ mod tests {
             })
             .collect();
         assert!(clauses.contains(&("deployment-policy", "site", &json!("south"))), "{clauses:?}");
-        assert!(clauses.contains(&("deployment-policy", "floor", &Value::Null)), "{clauses:?}");
+        assert!(clauses.contains(&("deployment-policy", "level", &Value::Null)), "{clauses:?}");
         assert!(clauses.contains(&("service-policy", "camera", &json!(false))), "{clauses:?}");
         assert!(clauses.contains(&("node", "purpose", &json!("watch"))), "{clauses:?}");
         assert!(failing.iter().any(|one| one["class"] == "user_input"), "{failing:?}");
         assert_eq!(view.json["compatible"], json!(false));
         assert_eq!(view.table.rows.len(), failing.len());
-        let whole = failing.iter().find(|one| one["property"] == "floor").expect("a clause");
-        assert_eq!(whole["constraint"], "site == north AND floor >= 2");
+        let whole = failing.iter().find(|one| one["property"] == "level").expect("a clause");
+        assert_eq!(whole["constraint"], "site == north AND level >= 2");
     }
 
     #[test]
     fn obstacle_to_every_service_is_shown_first() {
-        let properties = json!([{"name": "site", "value": "north"}, {"name": "floor", "value": 3}, {"name": "camera", "value": true}]);
+        let properties = json!([{"name": "site", "value": "north"}, {"name": "level", "value": 3}, {"name": "camera", "value": true}]);
         let paused = NodeInput { availability: Availability::Pause, ..node(properties, json!([])) };
         let view = explained(&paused, None);
         assert_eq!(view.json["failing"][0]["class"], "not_placed");

@@ -36,7 +36,7 @@ pub struct Verdict {
     pub unplaced: Option<Blocked>,
 }
 
-/// Checks one node; `checks_all` looks at all versions, otherwise the first that can run ends it.
+/// Checks one node; `checks_all` checks all versions, otherwise the first that can run ends it.
 ///
 /// # Errors
 /// With status 7 when the check cannot be made.
@@ -167,7 +167,7 @@ pub mod tests {
         let document = json!({
             "label": "cam",
             "service": {"name": "cam", "org": "acme", "arch": "*", "serviceVersions": [{"version": "2.1.0"}]},
-            "constraints": ["site == north AND floor >= 2"],
+            "constraints": ["site == north AND level >= 2"],
             "properties": [{"name": "purpose", "value": "watch"}],
         });
         PolicyInput {
@@ -203,7 +203,7 @@ pub mod tests {
     }
 
     fn good() -> NodeInput {
-        let properties = json!([{"name": "site", "value": "north"}, {"name": "floor", "value": 3}, {"name": "camera", "value": true}]);
+        let properties = json!([{"name": "site", "value": "north"}, {"name": "level", "value": 3}, {"name": "camera", "value": true}]);
         node(properties, json!([]))
     }
 

@@ -124,7 +124,7 @@ async fn verify(context: &Context, exchange: &Exchange, known: Option<&str>) -> 
         if let Some((number, hash)) = known.as_ref().filter(|(number, _)| *number == part.begin.number)
             && part.begin.hash != *hash
         {
-            return Err(altered(*number, "its hash is not the one that was noted"));
+            return Err(altered(*number, "its hash is not the one that was recorded"));
         }
         if let Some(broken) = &part.broken {
             return Err(altered(broken.number, &broken.reason));

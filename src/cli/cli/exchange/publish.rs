@@ -1,4 +1,4 @@
-//! `hzn exchange service publish` and `verify`: signs the deployment and hands the service over.
+//! `hzn exchange service publish` and `verify`: signs the deployment and publishes the service.
 //!
 //! Images are published as they are named. For the signatures see [`crate::signer`].
 

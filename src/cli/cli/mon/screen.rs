@@ -29,7 +29,7 @@ use crate::output::View;
 
 /// Characters that draw the tree; no name begins with them.
 const BRANCHES: [char; 5] = ['├', '└', '│', ' ', '\u{a0}'];
-/// Time after which the thread that reads the keyboard looks whether it is still wanted.
+/// Time after which the thread that reads the keyboard checks whether it is still wanted.
 const KEYBOARD: Duration = Duration::from_millis(200);
 
 /// Shows the tree until the user leaves it.

@@ -249,7 +249,7 @@ async fn take_name(
     match identity::find_identity(tx, org, name).await?.map(|identity| identity.kind) {
         None => {
             match provided_account::insert_provided(tx, wanted, Uuid::now_v7(), who, exchange.now()).await {
-                // The same person came in by another exchange or under another name meanwhile: look again.
+                // The same person logged in at another exchange or under another name meanwhile: read again.
                 Err(StoreError::Conflict { .. }) => {
                     Err(StoreError::Contention { name: "account.provide" }.into())
                 }

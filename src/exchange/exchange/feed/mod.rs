@@ -34,7 +34,7 @@ pub const INTERNAL: &str = "internal";
 const STORED_READS: usize = 4;
 /// Changes of one page of such a read.
 const STORED_PAGE: i64 = 5_000;
-/// Changes that such a read looks at for those that its caller sees; the next read continues where it ended.
+/// Changes that such a read examines for those that its caller sees; the next read continues where it ended.
 const MOST_SEARCHED: i64 = 50_000;
 
 /// Number of changes that are kept in memory for polls.
@@ -147,7 +147,7 @@ impl Feed {
         self.peers.current().await
     }
 
-    /// Looks for news of other exchanges without waiting.
+    /// Reads news of other exchanges without waiting.
     pub fn nudge(&self) {
         self.wake.notify_one();
     }
@@ -227,7 +227,7 @@ impl Feed {
     pub async fn park(&self, caller: &Caller, org: &str, seen: i64, timeout: Duration) {
         let woken = self.waiters.wait(caller, org);
         if self.last() > seen {
-            // Something came between the poll and the registration: look again at once, but only once per number.
+            // Something came between the poll and the registration: read again at once, but only once per number.
             return;
         }
         let _parked = Parked::new(&self.parked);

@@ -148,7 +148,7 @@ pub(crate) trait Handler<A>: Clone + Send + Sync + 'static {
     /// The right that the permission in the signature proves.
     const ACCESS: Access;
 
-    /// Asks for the permission and calls the function with it; the body is looked at only then.
+    /// Asks for the permission and calls the function with it; the body is read only then.
     fn call(
         self,
         op: Op<Self::Path, Self::Parameters>,

@@ -201,7 +201,7 @@ async fn verify_records(
     seal_all(exchange.database()).await?;
     let mut outcome = verify(&exchange, &org, after, limit).await?;
     if outcome.broken.is_some() {
-        // Records may have been pruned meanwhile: then the chain begins elsewhere, and the second look finds it whole.
+        // Records may have been pruned meanwhile: then the chain begins elsewhere, and the second read finds it whole.
         outcome = verify(&exchange, &org, after, limit).await?;
     }
     Ok(Json(outcome))

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use thiserror::Error;
 
 const FORWARDED: &str = "x-forwarded-for";
-/// Addresses of one header that are looked at; the nearest come last.
+/// Addresses of one header that are read; the nearest come last.
 const LONGEST_CHAIN: usize = 32;
 
 /// Networks of proxies whose `X-Forwarded-For` is believed.

@@ -38,7 +38,7 @@ pub enum LoginFailure {
     Malformed,
     /// The token of an identity provider is not accepted.
     Token,
-    /// Too many logins failed before; this one was not looked at.
+    /// Too many logins failed before; this one was not checked.
     Limited,
     /// The exchange did not accept the credentials and gives no reason.
     Refused,

@@ -18,7 +18,7 @@ async fn record_for_all(
     permission: &Permission<right::AdminAction>,
     row: Change,
 ) -> Result<(), ApiError> {
-    op.write(permission, "administration.tell_all", async |tx| tx.finish([row.clone()])).await
+    op.write(permission, "administration.notify_all", async |tx| tx.finish([row.clone()])).await
 }
 
 pub async fn set_configuration(

@@ -30,7 +30,7 @@ pub(super) async fn list_agbots(
         name: query.name.map(pattern_or_exact),
         owner: query.owner.map(pattern_or_exact),
     };
-    // A hub admin looks after the shared agbots; those of other organizations it may only read one by one.
+    // A hub admin manages the shared agbots; those of other organizations it may only read one by one.
     let is_hidden = caller.role == Role::HubAdmin && org != MULTI_TENANT_ORG && org != caller.org;
     let wanted = Arc::new((org, filter, is_hidden));
     pages::list(r#"{"agbots":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {

@@ -119,7 +119,7 @@ async fn create_policy(
     served_entry::create::<ServedPolicies>(&op, &permission, &row, &key_org).await
 }
 
-/// Only those who look after every organization may name another one than their own.
+/// Only administrators of every organization may name another one than their own.
 fn check_orgs(caller: &Caller, request: &PostServedPolicy) -> Result<(), ApiError> {
     let is_everywhere = matches!(caller.role, Role::Root | Role::HubAdmin) || caller.is_multi_tenant();
     let is_own = |org: &str| org == caller.org;

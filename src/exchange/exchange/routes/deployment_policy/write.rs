@@ -147,7 +147,7 @@ fn row(
     Ok(row)
 }
 
-/// The rules of the deployed service that need no look at the store.
+/// The rules of the deployed service that need no query of the store.
 ///
 /// # Source
 /// Exchange-api 4.8 (validation).

@@ -119,7 +119,7 @@ fn row(org: &str, id: &str, owner: &UserId, request: &PostPattern, now: Timestam
     }
 }
 
-/// The rules that need no look at the store.
+/// The rules that need no query of the store.
 ///
 /// # Source
 /// Exchange-api 4.7 (validation).

@@ -1,4 +1,4 @@
-//! Signs of life of the nodes of a pattern, or of those that follow policies.
+//! Heartbeats of the nodes of a pattern, or of those that follow policies.
 //!
 //! Source: exchange-api 7.3.
 

@@ -130,7 +130,7 @@ fn row(org: &str, owner: &UserId, request: &PostService, now: Timestamp) -> Serv
     }
 }
 
-/// The rules that need no look at the store.
+/// The rules that need no query of the store.
 ///
 /// # Source
 /// Exchange-api 4.6 (validation), 11.2 (an empty url is refused).
