@@ -8,10 +8,12 @@ mod layers;
 mod limits;
 mod map;
 mod migrations;
+mod modules;
 mod purity;
 mod scenarios;
 pub(crate) mod source;
 mod sources;
+mod types;
 mod words;
 
 use std::path::Path;

@@ -29,27 +29,29 @@ impl Source {
 
 /// Returns all sources, sorted by path.
 pub(crate) fn sources() -> Vec<Source> {
-    let mut paths = Vec::new();
-    for directory in ["src", "tests/it"] {
-        add_rust_files(&root().join(directory), &mut paths);
-    }
+    let mut paths: Vec<PathBuf> =
+        ["src", "tests/it"].iter().flat_map(|directory| files(&root().join(directory), "rs")).collect();
     paths.extend(Some(root().join("build.rs")).filter(|path| path.exists()));
     paths.sort();
     paths.iter().map(|path| read(path)).collect()
 }
 
-fn add_rust_files(directory: &Path, paths: &mut Vec<PathBuf>) {
+/// Returns the files below a directory whose names end with an extension.
+pub(crate) fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
     for entry in must(std::fs::read_dir(directory), "a directory") {
         let path = must(entry, "an entry").path();
         if path.is_dir() {
-            add_rust_files(&path, paths);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            paths.push(path);
+            found.extend(files(&path, extension));
+        } else if path.extension().is_some_and(|one| one == extension) {
+            found.push(path);
         }
     }
+    found
 }
 
-fn read(path: &Path) -> Source {
+/// Reads a text file of the workspace.
+pub(crate) fn read(path: &Path) -> Source {
     let text = must(std::fs::read_to_string(path), "a source");
     let path = path.strip_prefix(root()).unwrap_or(path).display().to_string();
     Source { path, text }
@@ -70,6 +72,22 @@ pub(crate) fn without_comments_and_strings(text: &str) -> String {
         }
     }
     code
+}
+
+/// Returns the comments and literals of `text`, each with the number of its first line.
+pub(crate) fn comments_and_strings(text: &str) -> Vec<(usize, &str)> {
+    let (mut found, mut line, mut before, mut rest) = (Vec::new(), 1, None, text);
+    while let Some(letter) = rest.chars().next() {
+        let skipped = skipped_len(rest, before);
+        if skipped > 0 {
+            found.push((line, &rest[..skipped]));
+        }
+        let (read, unread) = rest.split_at(skipped.max(letter.len_utf8()));
+        line += read.matches('\n').count();
+        before = Some(if skipped > 0 { ' ' } else { letter });
+        rest = unread;
+    }
+    found
 }
 
 /// Returns the length of the comment or literal at the beginning of `text`, or 0.
@@ -127,4 +145,7 @@ fn comments_and_literals_are_blanked() {
         code.split_whitespace().collect::<Vec<_>>().join(" "),
         "let a = ; let e = ; let h: &'static str = ; let j = ; let k = ;"
     );
+    let kept = comments_and_strings(text);
+    assert_eq!(kept[..2], [(1, "\"b // \\\" c\""), (1, "// d")]);
+    assert_eq!(kept[2], (2, "r#\"f \"g\" \"#"));
 }

@@ -1,8 +1,8 @@
-//! Words that no identifier uses, because the field has a standard term for what they meant.
+//! Words that no identifier and no text uses, because the field has a standard term for what they meant.
 
 use std::collections::BTreeSet;
 
-use super::source::{sources, without_comments_and_strings};
+use super::source::{Source, comments_and_strings, files, read, sources, without_comments_and_strings};
 use super::{differences, root, writes_golden};
 use crate::support::wait::must;
 
@@ -42,6 +42,30 @@ const WHOLE: &[(&[&str], &str)] = &[
     (&["unit", "units", "Unit", "Units"], "group rollout, workload unit"),
     (&["served", "Served"], "served policy"),
 ];
+
+/// Words of [`WORDS`] that have their plain meaning in a text.
+const PLAIN: [&str; 8] = ["copies", "copy", "front", "look", "looks", "maker", "places", "replica"];
+
+/// Phrases that no comment, message or page contains, with the standard term.
+const PHRASES: &[(&[&str], &str)] = &[
+    (&["a look", "looked at", "looks at", "look at"], "reconcile, read, check"),
+    (&["sign of life", "signs of life"], "heartbeat"),
+    (&["short way", "long way"], "fast path, slow path"),
+    (&["held up", "kept waiting"], "blocked by, waits for"),
+    (&["of another maker"], "third-party"),
+    (&["programs of postgresql"], "PostgreSQL binaries"),
+    (&["its log tells why"], "see the server log"),
+    (&["taken back"], "rolled back, reverted"),
+    (&["text for people"], "human-readable message"),
+    (&["those who wait"], "wait queue"),
+    (&["told to stop"], "signal received, draining"),
+    (&["whoever"], "the caller, the node"),
+    (&["a whole number"], "non-negative integer"),
+];
+
+/// Where such words stand nevertheless: names that others gave, and names that are stored.
+const KEPT: [&str; 5] =
+    ["floor lost", "postgres folder", "search session answer", "socket folder", "unless noted"];
 
 /// Identifiers of the standard library and of third-party crates.
 const FOREIGN: [&str; 16] = [
@@ -94,6 +118,50 @@ fn standard_term(identifier: &str) -> Option<&'static str> {
     whole.or_else(word).map(|(_, term)| *term)
 }
 
+#[test]
+fn texts_use_the_standard_terms() {
+    let mut found = Vec::new();
+    for source in sources().iter().filter(|source| !source.path.starts_with("tests/it/architecture/")) {
+        for (line, text) in comments_and_strings(&source.text) {
+            found.extend(term_for_text(text).map(|term| format!("{}:{line}: {term}", source.path)));
+        }
+    }
+    for page in pages() {
+        for (line, text) in page.text.lines().enumerate() {
+            found.extend(term_for_text(text).map(|term| format!("{}:{}: {term}", page.path, line + 1)));
+        }
+    }
+    assert!(found.is_empty(), "use the standard terms: {found:#?}");
+}
+
+/// Returns the texts beside the sources that somebody reads.
+fn pages() -> Vec<Source> {
+    let single = ["README.md", "CHANGELOG.md", "openapi/exchange.json", ".ci/run"];
+    let mut pages: Vec<Source> = single.iter().map(|path| read(&root().join(path))).collect();
+    for (directory, extension) in [("docs", "md"), ("docs", "yml"), ("tests", "sh")] {
+        let found = files(&root().join(directory), extension);
+        assert!(!found.is_empty(), "{directory} has no {extension}");
+        pages.extend(found.iter().map(|path| read(path)));
+    }
+    pages
+}
+
+/// Returns the first word or phrase of a text that is not used, and the term to use instead.
+fn term_for_text(text: &str) -> Option<String> {
+    let words: Vec<String> = text
+        .split(|letter: char| !letter.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect();
+    let mut words = format!(" {} ", words.join(" "));
+    for kept in KEPT {
+        words = words.replace(&format!(" {kept} "), " ");
+    }
+    let has = |phrase: &&&str| !PLAIN.contains(phrase) && words.contains(&format!(" {phrase} "));
+    let mut all = WORDS.iter().chain(PHRASES);
+    all.find_map(|(phrases, term)| phrases.iter().find(has).map(|phrase| format!("{phrase}: {term}")))
+}
+
 /// Splits `snake_case` and `CamelCase` into lower-case words.
 fn parts(identifier: &str) -> Vec<String> {
     let mut parts = Vec::new();
@@ -120,4 +188,7 @@ fn identifiers_are_split_into_words() {
     assert_eq!(parts("START_TIMEOUT"), ["start", "timeout"]);
     assert_eq!(standard_term("FloorLost"), Some("minimum available"));
     assert_eq!(standard_term("add_unit"), None);
+    let found = term_for_text("A node that shows a Sign of\n life is heard.");
+    assert_eq!(found.as_deref(), Some("sign of life: heartbeat"));
+    assert_eq!(term_for_text("What replica means there; `postgres-folder`."), None);
 }
