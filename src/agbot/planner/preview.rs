@@ -405,6 +405,11 @@ mod tests {
         let policy = ExternalPolicy { constraints, ..ExternalPolicy::default() };
         let policy = Box::new(DeploymentPolicyFacts { policy, ..deployment_policy() });
         model.apply(&Event::DeploymentPolicyChanged { policy: policy.clone() }, now);
+        let agreements: Vec<Agreement> = model.agreements_of(&policy.id).cloned().collect();
+        for agreement in agreements {
+            let agreement = Box::new(Agreement { ha_group: Some("g".into()), ..agreement });
+            model.apply(&Event::AgreementRecorded { agreement }, now);
+        }
         let left = HaGroupFacts::new(GroupId::from_text("o/g"), [NodeId::new("o", "b")]);
         model.apply(&Event::HaGroupChanged { group: Box::new(left) }, now);
         let as_it_is =
