@@ -30,6 +30,7 @@ pub(crate) struct UnitInputs<'a> {
     part_count: usize,
     other_units: Vec<(&'a Part, &'a Slots)>,
     gone_parts: Vec<Part>,
+    taken_over: Vec<NodeId>,
     unsettled_partners: Vec<PolicyId>,
     are_partners_in_upgrade: bool,
     blocklist: BlocklistNews,
@@ -120,6 +121,7 @@ impl<'a> UnitInputs<'a> {
             part_count,
             other_units: other_units(model, unit_id),
             gone_parts,
+            taken_over: taken_over(model, unit_id, unit),
             unsettled_partners,
             are_partners_in_upgrade: model.are_partners_in_upgrade(workload),
             blocklist: blocklist.news,
@@ -151,6 +153,7 @@ impl<'a> UnitInputs<'a> {
             part_count: self.part_count,
             other_units: &self.other_units,
             gone_parts: &self.gone_parts,
+            taken_over: &self.taken_over,
             unsettled_partners: &self.unsettled_partners,
             are_partners_in_upgrade: self.are_partners_in_upgrade,
             blocklist: &self.blocklist,
@@ -215,6 +218,19 @@ fn gone_parts(model: &Model, policy: &PolicyId) -> Vec<Part> {
     };
     let parts = model.workload(policy).into_iter().flat_map(|record| &record.update.parts);
     parts.map(|(part, _)| part).filter(is_gone).cloned().collect()
+}
+
+/// Returns the nodes with tasks of a workload unit that is no longer wanted, of which another one of the policy has a member.
+fn taken_over(model: &Model, unit_id: &UnitId, unit: &UnitRecord) -> Vec<NodeId> {
+    if unit.is_wanted {
+        return Vec::new();
+    }
+    let wanted = || model.workload_units_of(&unit_id.policy).filter(|(_, other)| other.is_wanted);
+    let is_member =
+        |node: &NodeId| wanted().any(|(_, other)| other.table.find(node).is_some_and(|row| row.is_member));
+    let tasks = unit.slots.values().flat_map(SlotTasks::iter);
+    let nodes: BTreeSet<&NodeId> = tasks.filter_map(|task| task.node.as_ref()).collect();
+    nodes.into_iter().filter(|node| is_member(node)).cloned().collect()
 }
 
 /// Returns the HA groups of nodes, as to the service of a policy.

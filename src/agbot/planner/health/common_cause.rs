@@ -83,7 +83,10 @@ pub(crate) fn exhausted_recoveries(pass: &UnitPass<'_>, step: &Step) -> Option<B
     }
     let update = pass.facts.workload.update.parallelism;
     let limit = pass.facts.workload.health.as_ref().map_or(1, |policy| policy.recovery.limit(update));
-    let is_recovering = |tasks: &SlotTasks| tasks.wanted().any(|task| task.health.is_recovering());
+    // What a recovery has replaced is down until the next instance runs.
+    let is_recreated = |task: &Task| task.is_recreated() && task.node.is_some() && !task.is_running();
+    let is_recovering =
+        |tasks: &SlotTasks| tasks.wanted().any(|task| task.health.is_recovering() || is_recreated(task));
     let slots = pass.all_slots();
     let own = slots.iter().filter(|slot| **slot != step.slot && is_recovering(pass.tasks(slot))).count();
     let others = pass.facts.other_units.iter().flat_map(|(_, slots)| slots.values());

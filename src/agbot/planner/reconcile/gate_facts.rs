@@ -103,10 +103,10 @@ impl GateFacts for UnitPass<'_> {
     }
 
     fn grace_until(&self, step: &Step) -> Option<Timestamp> {
-        // Instances on a node that may only be late are not stopped either.
+        // Instances on a node that may only be late are not stopped either; what ended on its own node takes no place of theirs.
         let is_of_loss = step.cause == Cause::NodeLost;
-        let unheard =
-            self.facts.unheard_until.filter(|_| is_of_loss || matches!(step.change, Change::Start { .. }));
+        let is_start = matches!(step.change, Change::Start { .. }) && !self.stays_on_its_node(step);
+        let unheard = self.facts.unheard_until.filter(|_| is_of_loss || is_start);
         self.facts.grace_until.max(unheard).filter(|until| *until > self.now)
     }
 
@@ -179,6 +179,16 @@ impl UnitPass<'_> {
     pub(crate) fn has_versions_left(&self, node: &NodeId) -> bool {
         let row = || self.facts.table.find(node).is_some_and(|row| row.marks.has_versions_left);
         self.facts.blocklist.has_versions_left.get(node).copied().unwrap_or_else(row)
+    }
+
+    /// Returns whether a start follows an instance of its slot that has ended on the same node.
+    fn stays_on_its_node(&self, step: &Step) -> bool {
+        let Change::Start { node } = &step.change else { return false };
+        let tasks = self.tasks(&step.slot);
+        let Some(next) = tasks.wanted().next() else { return false };
+        let earlier = tasks.iter().filter(|task| task.generation < next.generation);
+        let before = earlier.max_by_key(|task| task.generation);
+        before.is_some_and(|task| task.state.is_ended() && task.node.as_ref() == Some(node))
     }
 
     /// Returns whether a step leads to an instance that does not take the place of one that ended on the same node.

@@ -18,7 +18,7 @@ mod version_loads;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_ids::{GroupId, PolicyId, TaskId};
+use evenkeel_ids::{GroupId, NodeId, PolicyId, TaskId};
 use jiff::Timestamp;
 
 use crate::{
@@ -125,6 +125,8 @@ pub struct UnitFacts<'a> {
     pub other_units: &'a [(&'a Part, &'a Slots)],
     /// Parts that the update's status names and that the workload no longer has.
     pub gone_parts: &'a [Part],
+    /// Nodes with tasks of this workload unit, which the policy no longer has, that another one of the policy takes over; sorted.
+    pub taken_over: &'a [NodeId],
     /// Workloads that should share its nodes and have an instance that starts or stops on nodes like its own.
     pub unsettled_partners: &'a [PolicyId],
     /// True if a workload that must, or must not, share its nodes is being upgraded and may be away from its

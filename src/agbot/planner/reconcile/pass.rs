@@ -291,12 +291,13 @@ impl<'a> UnitPass<'a> {
         })
     }
 
-    /// Returns the version for a task that replaces another one outside of the update: an unfinished update is not spread by it.
+    /// Returns the version for a task that replaces another one outside of the update: an update that has not begun or is unfinished is not
+    /// spread by it, and neither is a version that was given up.
     pub fn spec_of_replacement(&self, task: &Task) -> SpecVersion {
-        let versions = &self.versions;
-        let is_unfinished = self.update.is_rolling() || self.update.is_paused();
-        let is_known = versions.previous == Some(task.spec) || versions.rolled_back_from == Some(task.spec);
-        if is_unfinished && is_known { task.spec } else { versions.current }
+        let (versions, update) = (&self.versions, &self.update);
+        let is_begun = self.facts.workload.keeps_running || update.target == Some(versions.current);
+        let is_unfinished = !is_begun || update.is_rolling() || update.is_paused();
+        if is_unfinished && versions.previous == Some(task.spec) { task.spec } else { versions.current }
     }
 
     /// Returns a permit for the step, or records what blocks it.

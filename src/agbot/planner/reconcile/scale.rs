@@ -361,7 +361,8 @@ fn may_remove(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause, in_groups: &In
     true
 }
 
-/// Returns whether a slot of a deleted policy may be emptied.
+/// Returns whether a slot of a workload unit that the policy no longer has may be emptied. Where another unit of the policy runs the service
+/// from now on, as after a change of its scope, the minimum of the node's HA group holds.
 pub(super) fn may_withdraw(pass: &mut UnitPass<'_>, slot: &Slot) -> bool {
     let running: Vec<NodeId> = pass
         .tasks(slot)
@@ -369,7 +370,10 @@ pub(super) fn may_withdraw(pass: &mut UnitPass<'_>, slot: &Slot) -> bool {
         .filter(|task| !task.state.is_ended() && !pass.is_node_lost(task))
         .filter_map(|task| task.node.clone())
         .collect();
-    running.into_iter().all(|node| pass.permits_stop(slot, &node, Cause::Withdrawn))
+    running.into_iter().all(|node| {
+        let is_taken_over = pass.facts.taken_over.binary_search(&node).is_ok();
+        pass.permits_stop(slot, &node, if is_taken_over { Cause::Scale } else { Cause::Withdrawn })
+    })
 }
 
 /// Returns that the only running instance of an HA group would be removed; another one goes instead.

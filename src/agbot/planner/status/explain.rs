@@ -171,6 +171,8 @@ struct Explainer<'a> {
     given_up_nodes: RoaringBitmap,
     /// Tasks that ended and are frozen.
     held: Vec<&'a Task>,
+    /// The nodes of instances that wait for the end of a block of their version there: they are as good as missing.
+    barred: RoaringBitmap,
     blocked: &'a [(Step, Blocked)],
 }
 
@@ -181,8 +183,15 @@ impl<'a> Explainer<'a> {
         unit: &'a UnitRecord,
         blocked: &'a [(Step, Blocked)],
     ) -> Self {
+        let is_barred = |task: &&Task| {
+            let is_own = |step: &Step| step.slot == task.slot && step.node() == task.node.as_ref();
+            let mut barred = blocked.iter().filter(|(_, why)| matches!(why, Blocked::Blocklisted { .. }));
+            !task.is_running() && barred.any(|(step, _)| is_own(step))
+        };
         let tasks = unit.slots.values().flat_map(SlotTasks::iter).filter(|task| task.is_live());
-        let all = tasks.filter_map(|task| unit.table.number(task.node.as_ref()?));
+        let (barred, tasks): (Vec<&Task>, Vec<&Task>) = tasks.partition(is_barred);
+        let number = |task: &Task| unit.table.number(task.node.as_ref()?);
+        let all = tasks.into_iter().filter_map(number);
         let is_there = |number: &u32| unit.table.node(*number).down_since().is_none();
         let (live, gone): (Vec<u32>, Vec<u32>) = all.partition(is_there);
         let mut lost: BTreeMap<u32, i64> = BTreeMap::new();
@@ -198,6 +207,7 @@ impl<'a> Explainer<'a> {
             lost,
             given_up_nodes: nodes.collect(),
             given_up,
+            barred: barred.into_iter().filter_map(number).collect(),
             held: unit.slots.values().filter_map(|tasks| held_by_freeze(&unit.table, tasks)).collect(),
             blocked,
         }
@@ -269,6 +279,12 @@ impl<'a> Explainer<'a> {
     /// Returns the elimination, the node of each missing instance that would get one, and how they would be placed.
     fn placed(&self, missing: u32) -> (Elimination, Vec<u32>, Option<Placed>) {
         let mut elimination = Elimination::of(self.table);
+        if !self.barred.is_empty() {
+            // What removes them is the block, and not the instance that waits there.
+            elimination.stages.iter_mut().for_each(|stage| stage.removed -= &self.barred);
+            elimination.remaining |= &self.barred;
+            elimination.remove(Constraint::Blocklist, &self.barred);
+        }
         if self.workload.is_frozen {
             elimination.remove(Constraint::Frozen, self.table.members());
         }

@@ -49,13 +49,17 @@ fn is_unproven(pass: &UnitPass<'_>, slot: &Slot) -> bool {
     newest.spec == target(pass) && !newest.is_running() && !is_tolerated && !pass.is_node_lost(newest)
 }
 
-/// Returns whether a slot whose failure was counted does not run the version.
+/// Returns whether a slot whose failure was counted does not run the version, or has not for as long as it is judged.
 fn is_failing(pass: &UnitPass<'_>, slot: &Slot) -> bool {
     let tasks = pass.tasks(slot);
     let failed = pass.update.part(&pass.facts.unit_id.part).map(|part| &part.failed);
     let has_failed = failed.is_some_and(|failed| tasks.iter().any(|task| failed.contains(&task.id)));
-    let runs = |task: &Task| task.spec == target(pass) && task.is_running();
-    has_failed && !tasks.newest().is_some_and(runs)
+    let judged_secs = pass.update_settings().judged_secs();
+    let shown_at = |task: &Task| task.running_at.map(|at| later(at, judged_secs));
+    let is_shown = |task: &Task| {
+        task.spec == target(pass) && task.is_running() && shown_at(task).is_some_and(|at| at <= pass.now)
+    };
+    has_failed && !tasks.newest().is_some_and(is_shown)
 }
 
 /// Returns until when what runs in the slots is watched.

@@ -54,7 +54,7 @@ fn proceed(pass: &mut UnitPass<'_>) {
     if matches!(pass.update.state, UpdateState::Completed | UpdateState::RollbackCompleted) {
         set_aside::explain(pass, &aside, cause(pass));
         completion::count_left_out(pass, aside.len() as u32);
-        return replace_stragglers(pass, &dirty);
+        return follow(pass, &dirty);
     }
     if pass.update.is_rolling() {
         if react_to_failures(pass) {
@@ -194,8 +194,18 @@ fn replace_idle(pass: &mut UnitPass<'_>, idle: &[Slot]) {
     }
 }
 
-/// Replaces slots that were left out of the update because their nodes were paused or away, some at a time; the status stays as it is.
-fn replace_stragglers(pass: &mut UnitPass<'_>, dirty: &[Slot]) {
+/// Replaces slots that were left out of the update because their nodes were paused or away, some at a time. The status stays as it is until
+/// the version fails in one of them: the others are judged as those before.
+fn follow(pass: &mut UnitPass<'_>, dirty: &[Slot]) {
+    let completed_at = pass.update.completed_at;
+    let is_late = |task: &Task| completed_at.is_some_and(|at| task.created_at >= at);
+    if let Some(last) = note_failed_tasks(pass, is_late) {
+        let state =
+            if pass.update.is_rollback() { UpdateState::RollbackStarted } else { UpdateState::Updating };
+        if react(pass, state, last) {
+            return;
+        }
+    }
     let (cause, in_work) = (cause(pass), slots_in_work(pass));
     for slot in dirty.iter().filter(|slot| !in_work.contains(*slot)) {
         replace_in_turn(pass, slot, cause);
@@ -220,16 +230,17 @@ fn cause(pass: &UnitPass<'_>) -> Cause {
 fn note_failures(pass: &mut UnitPass<'_>) -> Option<Failed> {
     monitored::wake_for_failing(pass);
     let reported = unhealthy::note(pass);
-    note_failed_tasks(pass).or(reported)
+    note_failed_tasks(pass, |_| true).or(reported)
 }
 
-fn note_failed_tasks(pass: &mut UnitPass<'_>) -> Option<Failed> {
+fn note_failed_tasks(pass: &mut UnitPass<'_>, is_meant: impl Fn(&Task) -> bool) -> Option<Failed> {
     let settings = *pass.update_settings();
     let part = pass.facts.unit_id.part.clone();
     let known = pass.update.part(&part).map(|part| part.failed.clone()).unwrap_or_default();
     let new: Vec<Task> = failed_tasks(pass, settings.judged_secs(), settings.start_timeout_secs)
         .into_iter()
-        .filter(|task| !known.contains(&task.id) && !unhealthy::is_instance_counted(pass, task))
+        .filter(|task| is_meant(task) && !known.contains(&task.id))
+        .filter(|task| !unhealthy::is_instance_counted(pass, task))
         .collect();
     let last = new.last().cloned()?;
     pass.update.part_mut(&part).failed.extend(new.into_iter().map(|task| task.id));
@@ -238,10 +249,15 @@ fn note_failed_tasks(pass: &mut UnitPass<'_>) -> Option<Failed> {
 
 /// Pauses the update or rolls it back when too many of its tasks failed. Returns whether it did.
 fn react_to_failures(pass: &mut UnitPass<'_>) -> bool {
+    let state = pass.update.state;
+    note_failures(pass).is_some_and(|last| react(pass, state, last))
+}
+
+/// Does so after a failure; `state`: that of the update in which it counts.
+fn react(pass: &mut UnitPass<'_>, state: UpdateState, last: Failed) -> bool {
     let settings = *pass.update_settings();
-    let Some(last) = note_failures(pass) else { return false };
     let (counts, versions) = ((pass.update.failed(), pass.update.total()), pass.versions.roll_back());
-    let next = rules::after_failures(pass.update.state, &settings, counts, versions.is_some());
+    let next = rules::after_failures(state, &settings, counts, versions.is_some());
     next.map(|state| end(pass, state, last)).is_some()
 }
 

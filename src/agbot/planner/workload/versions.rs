@@ -17,7 +17,8 @@ pub struct SpecVersion {
 /// The versions of a workload's task spec.
 ///
 /// # Shape
-/// Numbers only grow: a rollback makes an earlier version current again, and the next write takes a number never used before.
+/// Numbers only grow: a rollback, or a write of what the version before ran, makes that one current again, and any other write takes a
+/// number never used before.
 /// # Source
 /// Orchestration 1.10, B11.7, B11.9; engine 6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +54,17 @@ impl Versions {
         }
         if self.current.digest == digest {
             return Self { rolled_back_from: None, ..self };
+        }
+        if let Some(current) = self.previous.filter(|previous| previous.digest == digest) {
+            // What runs it still is up to date.
+            let previous = if self.is_unproven { None } else { Some(self.current) };
+            return Self {
+                current,
+                previous,
+                rolled_back_from: None,
+                is_unproven: !self.is_unproven,
+                ..self
+            };
         }
         Self {
             next: self.next + 1,
@@ -116,6 +128,25 @@ mod tests {
         assert_eq!(fourth.previous, Some(third.current));
         // A version that was written repeatedly is one to return to as soon as it has worked.
         assert_eq!(first.write(20).write(10).write(20).previous, Some(first.current));
+    }
+
+    #[test]
+    fn write_of_what_the_version_before_ran_makes_it_current_again() {
+        let first = Versions::new(10);
+        let failed = first.write(20);
+        let back = failed.write(10);
+        assert_eq!((back.current, back.previous), (first.current, None));
+        assert_eq!(back.write(30).current, SpecVersion { number: 3, digest: 30 });
+        let worked = failed.completed();
+        let back = worked.write(10);
+        assert_eq!((back.current, back.previous), (first.current, Some(failed.current)));
+        assert_eq!(back.write(30).previous, Some(failed.current), "the return to it has not completed");
+        assert_eq!(back.completed().write(30).previous, Some(first.current));
+    }
+
+    #[test]
+    fn versions_are_written_and_read_without_loss() {
+        let fourth = Versions::new(10).write(20).write(30).completed().write(40);
         let text = serde_json::to_string(&fourth).unwrap();
         assert_eq!(serde_json::from_str::<Versions>(&text).unwrap(), fourth);
     }

@@ -1,7 +1,17 @@
 //! HA groups: D11, E4, E5, P.
 
+use evenkeel_ids::NodeId;
+
 use super::simulated::*;
-use crate::{facts::Availability, goal::Goal, report::Blocked, supervise::UpdateState, workload::Slot};
+use crate::{
+    facts::Availability,
+    goal::Goal,
+    reconcile::{TaskChange, UnitFacts, plan_removal, plan_unit},
+    report::Blocked,
+    supervise::UpdateState,
+    time::later,
+    workload::Slot,
+};
 
 fn pair() -> World {
     let mut world = World::new(Goal::global(), 2);
@@ -137,4 +147,45 @@ fn scale_down_takes_one_of_two_instances_on_the_only_member_that_has_some() {
     world.edit(|workload| workload.goal = Goal::replicated(1));
     world.run(10);
     assert_eq!(world.running_nodes(), ["n1"]);
+}
+
+/// 1.3: the scope names another group of the same nodes.
+#[test]
+fn workload_unit_that_another_one_takes_over_keeps_the_minimum_of_the_group() {
+    let mut world = World::new(Goal::global(), 3);
+    world.group(&["n1", "n2", "n3"]);
+    world.edit(|workload| workload.update.min_running = 2);
+    world.run(5);
+    let stopped = |taken_over: &[NodeId]| {
+        let plan = world.with_facts(|facts, now| plan_removal(&UnitFacts { taken_over, ..*facts }, now));
+        plan.changes.iter().filter(|change| matches!(change, TaskChange::Raise { .. })).count()
+    };
+    assert_eq!(stopped(&[]), 3, "nothing of it is wanted any more");
+    assert_eq!(stopped(&["n1", "n2", "n3"].map(node)), 1);
+}
+
+/// B5: nodes that have not been heard since a start of the hub.
+#[test]
+fn instance_that_ended_starts_on_its_node_while_other_nodes_are_unheard() {
+    let run_unheard = |world: &mut World| {
+        for _ in 0..10 {
+            // Ids of tasks are made from it.
+            let seed = 1_000 + world.now().as_second().unsigned_abs();
+            let plan = world.with_facts(|facts, now| {
+                let facts = UnitFacts { unheard_until: Some(later(now, 1_000)), ..*facts };
+                plan_unit(&facts, now, seed)
+            });
+            world.carry_out(plan);
+            world.pass_second();
+        }
+    };
+    let mut world = World::new(Goal::replicated(1), 2);
+    world.edit(|workload| workload.restart.delay_seconds = 1);
+    run_unheard(&mut world);
+    assert_eq!(world.running().len(), 0, "it may run on a node that has not been heard");
+    world.run(5);
+    let (task, node) = (world.running()[0].id.clone(), world.running()[0].node.clone());
+    world.fail(&task, 1);
+    run_unheard(&mut world);
+    assert_eq!(world.running().first().map(|task| task.node.clone()), Some(node));
 }

@@ -142,6 +142,18 @@ fn first_instances_of_a_spreading_failure_are_recovered_one_at_a_time() {
 }
 
 #[test]
+fn next_instance_is_recovered_when_the_one_before_runs_again() {
+    let mut world = polled(4, json!({}));
+    world.behaviors.insert(1, Behavior::Hangs);
+    let all = tasks(&world);
+    for task in &all[..2] {
+        fail(&mut world, task);
+    }
+    world.run(40);
+    assert_eq!(world.running().len(), 3, "what was recreated has not started: {:#?}", world.summary());
+}
+
+#[test]
 fn no_more_running_instances_are_recovered_at_once_than_the_policy_allows() {
     for (more, update_parallelism, limit) in
         [(json!({}), 1, 1), (json!({}), 2, 2), (json!({}), 0, 1), (json!({"parallelism": 3}), 1, 3)]

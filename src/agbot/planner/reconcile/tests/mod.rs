@@ -19,6 +19,7 @@ mod scaling;
 mod simulated;
 mod speed;
 mod state_tables;
+mod unproven;
 mod updates;
 
 use crate::workload::{Slot, Task};

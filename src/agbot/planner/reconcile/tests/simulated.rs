@@ -374,6 +374,7 @@ impl World {
             part_count: 1,
             other_units: &[],
             gone_parts: &[],
+            taken_over: &[],
             blocklist: &BlocklistNews::default(),
             unsettled_partners: &self.unsettled_partners,
             are_partners_in_upgrade: false,

@@ -100,6 +100,7 @@ fn full_reconcile_and_one_failure_of_ten_thousand_slots_are_quick() {
         part_count: 1,
         other_units: &[],
         gone_parts: &[],
+        taken_over: &[],
         blocklist: &BlocklistNews::default(),
         unsettled_partners: &[],
         are_partners_in_upgrade: false,
