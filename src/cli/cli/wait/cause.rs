@@ -7,6 +7,7 @@ use evenkeel_wire::agbot::orchestration::{
 use super::Progress;
 use crate::context::{Context, Exchange};
 use crate::exit::Outcome;
+use crate::orchestration::{NO_NODE, clause_advice};
 
 /// Instances of each workload unit that are read: those that there are come first.
 const LIMIT: u16 = 1000;
@@ -81,12 +82,17 @@ fn explained(policy: &str, pending: String, found: &PlacementExplanation) -> Pro
     if found.placed >= found.requested {
         return Progress::Pending(pending);
     }
-    let text = match pending.contains(&found.summary) {
+    let is_known =
+        pending.contains(&found.summary) || pending.contains(NO_NODE) && found.summary.ends_with(NO_NODE);
+    let text = match is_known {
         true => pending,
         false => format!("{pending}; {}: {}", found.workload_unit, found.summary),
     };
     if !needs_user(found) {
         return Progress::Pending(text);
+    }
+    if text.contains(NO_NODE) {
+        return Progress::Held { why: text, advice: clause_advice(policy) };
     }
     let advice = format!(
         "change the placement or the nodes; see each node with: hzn exchange deployment orchestration explain {policy}"
@@ -149,6 +155,19 @@ mod tests {
         assert_eq!(why, "1 of 2 instances run; all: 1 of 2 placed: PlacementConstraint removed 1");
         assert!(advice.ends_with("orchestration explain o/p"), "{advice}");
         assert!(matches!(judged(&explanation("transient", "Frozen")), Progress::Held { .. }));
+    }
+
+    #[test]
+    fn policy_that_selects_no_node_says_so_once_and_where_to_look() {
+        let found = PlacementExplanation {
+            sequence: Vec::new(),
+            summary: "0 of 2 placed: no node belongs to it".to_owned(),
+            ..explanation("unsatisfiable", "")
+        };
+        let pending = "0 of 2 instances run; all: no node belongs to it";
+        let Progress::Held { why, advice } = explained("o/p", pending.to_owned(), &found) else { panic!() };
+        assert_eq!(why, pending);
+        assert!(advice.ends_with("hzn explain NODE o/p"), "{advice}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::{Progress, cause};
 use crate::context::{Context, Exchange};
 use crate::exchange::deployment::POLICIES;
 use crate::exit::Outcome;
+use crate::orchestration::clause_advice;
 use crate::output::counted;
 
 /// Reasons for which a node gets nothing now and may get it later without any further change by a user.
@@ -287,7 +288,7 @@ impl WantedPolicy {
                     "policy {id} is written; start it with: hzn exchange deployment orchestration start {id}"
                 )
             }
-            None if nodes == 0 => format!("policy {id} selects no node"),
+            None if nodes == 0 => format!("policy {id} selects no node; {}", clause_advice(id)),
             None => format!("policy {id} is deployed on {on_nodes}"),
         }
     }
