@@ -77,6 +77,16 @@ impl Action {
             Self::Remove => "remove",
         }
     }
+
+    /// The word for a failure.
+    fn doing(self) -> &'static str {
+        match self {
+            Self::Create => "creating",
+            Self::Update => "updating",
+            Self::Keep => "keeping",
+            Self::Remove => "removing",
+        }
+    }
 }
 
 /// One resource with what is done to it.
@@ -377,7 +387,7 @@ impl Labeled {
 async fn carry_out(step: &Step, context: &Context, exchange: &Exchange) -> Outcome {
     let (org, id) = exchange.split(&step.name);
     let kind = kind_of(step.kind);
-    let doing = format!("{} {} {}", step.action.word(), kind.noun, step.name);
+    let doing = format!("{} {} {}", step.action.doing(), kind.noun, step.name);
     match step.action {
         Action::Keep => Ok(()),
         Action::Remove => {
