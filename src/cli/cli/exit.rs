@@ -44,11 +44,13 @@ pub enum Exit {
     WaitTimeout = 13,
     /// The command could not be carried out for a reason inside it.
     Internal = 99,
+    /// An interrupt ended the wait of `--wait`.
+    Interrupted = 130,
 }
 
 impl Exit {
     /// Every status with the words of the table in the documentation.
-    pub const TABLE: [(Exit, &'static str); 14] = [
+    pub const TABLE: [(Exit, &'static str); 15] = [
         (Exit::Done, "done; also if the result is \"no\" or \"incompatible\", unless `--exit-code` is given"),
         (Exit::Input, "a wrong argument, or something that cannot be done in this state"),
         (Exit::No, "with `--exit-code`: the result is \"no\" or \"incompatible\""),
@@ -63,6 +65,7 @@ impl Exit {
         (Exit::WaitHeld, "with `--wait`: it does not continue until a user acts"),
         (Exit::WaitTimeout, "with `--wait`: the time ended first"),
         (Exit::Internal, "a step in the middle failed, and what was done before it was undone"),
+        (Exit::Interrupted, "with `--wait`: interrupted; the change itself continues"),
     ];
 
     /// The number that the shell sees.
@@ -331,6 +334,6 @@ mod tests {
     #[test]
     fn statuses_have_the_numbers_of_the_contract() {
         let codes: Vec<u8> = Exit::TABLE.iter().map(|(exit, _)| exit.code()).collect();
-        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13, 99]);
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13, 99, 130]);
     }
 }

@@ -97,16 +97,12 @@ pub fn read_shaped<T: DeserializeOwned + Serialize>(path: &Path, context: &Conte
     normalized::<T>(&document, &Source { name: shown(path), text: &text }, context)
 }
 
-/// The same as a typed value.
+/// Returns a document of a file as a typed value.
 ///
 /// # Errors
-/// See [`read_shape`].
-pub fn read_typed<T: DeserializeOwned + Serialize, V: DeserializeOwned>(
-    path: &Path,
-    context: &Context,
-) -> Outcome<V> {
-    let document = read_shape::<T>(path, context)?;
-    from_value(&document).map_err(|error| not_json(&shown(path), &error.reason()))
+/// With status 3.
+pub fn typed<V: DeserializeOwned>(path: &Path, shaped: &Shaped) -> Outcome<V> {
+    from_value(&shaped.document).map_err(|error| not_json(&shown(path), &error.reason()))
 }
 
 /// Reads a part of a document into its type; `name` names it in messages.

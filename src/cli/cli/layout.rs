@@ -6,7 +6,7 @@
 use evenkeel_domain::text::printable;
 use unicode_width::UnicodeWidthStr;
 
-use crate::output::Table;
+use crate::output::{Table, counted};
 
 /// Blanks between two columns.
 const GAP: usize = 2;
@@ -43,12 +43,14 @@ fn laid_out(table: &Table, width: Option<u16>) -> String {
         let widths: Vec<usize> = columns.iter().map(|column| column.natural).collect();
         return lines(table, &rows, &columns, &widths, false);
     };
+    let mut dropped = 0;
     while min_total(&columns) > limit {
         let is_dropped = |column: &Column| column.position > 0 && !table.is_kept(column.position);
         match columns.iter().rposition(is_dropped) {
             Some(at) => drop(columns.remove(at)),
             None => return blocks(table, &rows),
         }
+        dropped += 1;
     }
     let mut spare = limit - min_total(&columns);
     let mut widths = Vec::new();
@@ -57,7 +59,17 @@ fn laid_out(table: &Table, width: Option<u16>) -> String {
         spare -= extra;
         widths.push(column.min_width() + extra);
     }
-    lines(table, &rows, &columns, &widths, true)
+    lines(table, &rows, &columns, &widths, true) + &dropped_text(dropped, limit)
+}
+
+/// Returns the lines about columns for which the terminal has no room.
+fn dropped_text(count: usize, limit: usize) -> String {
+    if count == 0 {
+        return String::new();
+    }
+    let (columns, them) = (counted(count, "column"), if count == 1 { "it" } else { "them" });
+    let text = format!("{columns} left out: a wider terminal or --output\u{a0}json shows {them}");
+    wrapped(&text, limit).into_iter().map(|line| line + "\n").collect()
 }
 
 fn column(table: &Table, rows: &[Vec<String>], position: usize) -> Column {
@@ -193,6 +205,9 @@ mod tests {
         let lines: Vec<&str> = narrow.lines().collect();
         assert!(!lines[0].contains("CHANGED") && lines[0].contains("ARCH"), "{narrow}");
         assert_eq!(lines[2].trim(), "which is being upgraded to", "{narrow}");
+        let about = "1 column left out: a wider terminal or --output json shows it";
+        assert_eq!(lines.last(), Some(&about), "{narrow}");
+        assert!(!narrower.contains("left out"), "{narrower}");
         assert_eq!(lines[2].find("which"), lines[1].find("waits"), "it is below the first line: {narrow}");
     }
 

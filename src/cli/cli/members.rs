@@ -6,9 +6,11 @@ use serde_json::Value;
 /// Names a member that does not exist, with its place in a text without comments and with what was probably meant.
 pub fn unknown(member: &Unknown, text: &str) -> String {
     let Unknown { path, meant } = member;
-    let place = position(text, path).map(|at| format!("{} has ", place(text, at))).unwrap_or_default();
     let meant = meant.map(|meant| format!("; {meant} was probably meant")).unwrap_or_default();
-    format!("{place}the member {path}, which does not exist{meant}")
+    match position(text, path) {
+        Some(at) => format!("{} has the member {path}, which does not exist{meant}", place(text, at)),
+        None => format!("the member {path} does not exist{meant}"),
+    }
 }
 
 /// Names the place at which a text begins.
@@ -76,7 +78,9 @@ mod tests {
         assert_eq!(named("lable", Some("label"), text), expected);
         let yaml = named("lable", Some("label"), "label: l\nlable: ''\n");
         assert!(yaml.starts_with("line 2 column 1 has the member lable,"), "{yaml}");
-        assert_eq!(named("service.odd", None, text), "the member service.odd, which does not exist");
+        assert_eq!(named("service.odd", None, text), "the member service.odd does not exist");
+        let part = named("memebrs", Some("members"), "");
+        assert_eq!(part, "the member memebrs does not exist; members was probably meant");
         assert_eq!(start("\n [1]"), "line 2 column 2");
     }
 }

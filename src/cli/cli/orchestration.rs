@@ -6,6 +6,14 @@ use serde_json::Value;
 
 use crate::exit::{CliError, Exit, Outcome};
 
+/// Part of the hub's text about a workload unit whose policy selects no node.
+pub const NO_NODE: &str = "no node belongs to it";
+
+/// Returns how to find the constraint that keeps a deployment policy, `org/policy`, away from a node.
+pub fn clause_advice(policy: &str) -> String {
+    format!("see which constraint a node does not satisfy with: hzn explain NODE {policy}")
+}
+
 /// Refuses a deployment policy, or a change of one, whose `orchestration` breaks a rule of its document.
 ///
 /// A valid document that the hub cannot carry out is sent: the hub may have another version, and rejects the

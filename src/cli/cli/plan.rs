@@ -11,6 +11,7 @@ use crate::context::{Context, Exchange, UserOptions};
 use crate::exchange::deployment::{self, POLICIES};
 use crate::exit::{CliError, Outcome};
 use crate::input::{read_json, shaped, shown};
+use crate::orchestration::clause_advice;
 use crate::output::View;
 use crate::shape::{DeploymentPolicyFile, complete_policy};
 
@@ -68,7 +69,16 @@ pub async fn run(arguments: &PlanArguments, context: &Context) -> Outcome {
     };
     let found = plan(context, &exchange, &name, body.as_ref()).await?;
     let json = serde_json::to_value(&found).unwrap_or_default();
-    context.screen.show(&View::text(&text(&found), json))
+    let advice = match &arguments.file {
+        Some(file) => {
+            format!(
+                "see which constraint a node does not satisfy with: hzn deploycheck policy -B {} -n NODE",
+                shown(file)
+            )
+        }
+        None => clause_advice(found.policy.as_str()),
+    };
+    context.screen.show(&View::text(&text(&found, &advice), json))
 }
 
 impl CheckToken {
@@ -146,7 +156,8 @@ async fn plan(
     found.ok_or_else(|| POLICIES.missing(name))
 }
 
-fn text(plan: &PlanResponse) -> String {
+/// Returns the plan in words; `advice`: how to find the constraint that a node does not satisfy.
+fn text(plan: &PlanResponse, advice: &str) -> String {
     let mut text = format!("deployment policy {}\n", plan.policy);
     let is_alone = plan.workload_units.len() == 1;
     let mut add = |line: std::fmt::Arguments<'_>| {
@@ -181,6 +192,9 @@ fn text(plan: &PlanResponse) -> String {
     if plan.complete && is_empty(plan) {
         add(format_args!("  there is nothing to do"));
     }
+    if selects_nothing(plan) {
+        add(format_args!("  no instance is there or planned; if one is expected, {advice}"));
+    }
     if !plan.complete {
         add(format_args!("  and more changes of this kind"));
     }
@@ -198,6 +212,11 @@ fn text(plan: &PlanResponse) -> String {
     ));
     add(format_args!("token: {}", plan.token));
     text
+}
+
+/// Returns whether no workload unit has an instance or gets one.
+fn selects_nothing(plan: &PlanResponse) -> bool {
+    plan.complete && plan.workload_units.iter().all(|part| part.instances == 0 && part.changes.is_empty())
 }
 
 fn is_empty(plan: &PlanResponse) -> bool {
@@ -266,7 +285,7 @@ deployment policy plant/watch
 plan: 1 to create, 1 to replace, 1 to move, 0 to restart, 1 to stop
 token: 0a1b
 ";
-        assert_eq!(text(&plan), expected);
+        assert_eq!(text(&plan, "advice"), expected);
     }
 
     #[test]
@@ -276,9 +295,11 @@ token: 0a1b
             "units": [{"name": "all", "blocked": [], "changes": []}],
         }))
         .expect("a plan");
-        assert!(
-            text(&plan)
-                .starts_with("deployment policy plant/watch\n  there is nothing to do\nplan: 0 to create")
-        );
+        let shown = text(&plan, "see it");
+        let expected = "deployment policy plant/watch
+  there is nothing to do
+  no instance is there or planned; if one is expected, see it
+plan: 0 to create";
+        assert!(shown.starts_with(expected), "{shown}");
     }
 }

@@ -225,7 +225,16 @@ async fn act(
     let agbot = context.agbot(exchange)?;
     let doing = format!("asking for {action} of the rollout of {org}/{policy}");
     let acted = agbot.client.act_on_rollouts(&org, &policy, action, group.as_deref());
-    let Some(found) = agbot.call(&doing, acted).await? else {
+    let acted = acted.await.map_err(|error| {
+        let failed = agbot.failed(&doing, &error);
+        if error.status() != Some(409) {
+            return failed;
+        }
+        failed.with_advice(format!(
+            "see the state that the reason is about with: hzn rollout status {org}/{policy}"
+        ))
+    })?;
+    let Some(found) = acted else {
         let selectors = [(&POLICIES, Some(chosen.policy.as_str())), (&GROUPS, chosen.group.as_deref())];
         require_selectors(exchange, &selectors).await?;
         return Err(CliError::not_found(

@@ -83,6 +83,12 @@ const BACKLOG: u32 = 4_096;
 /// An address could not be listened on.
 #[derive(Debug, Error)]
 pub enum ListenError {
+    /// The text is no address.
+    #[error("the listen address {address:?} does not have the form HOST:PORT, such as 127.0.0.1:8080")]
+    NoAddress {
+        /// As it was given.
+        address: String,
+    },
     /// Another process listens there.
     #[error("the address {address} is taken by another process")]
     Taken {
@@ -103,15 +109,21 @@ impl ListenError {
     /// The status to end the process with.
     #[must_use]
     pub fn exit_status(&self) -> ExitStatus {
-        ExitStatus::Address
+        match self {
+            Self::NoAddress { .. } => ExitStatus::Usage,
+            Self::Taken { .. } | Self::Refused { .. } => ExitStatus::Address,
+        }
     }
 }
 
 /// Binds `address` (`HOST:PORT`; port 0 takes a free one).
 ///
 /// # Errors
-/// [`ListenError::Taken`] when another process listens there.
+/// [`ListenError::Taken`] when another process listens there, [`ListenError::NoAddress`] for a text of another form.
 pub async fn listen(address: &str) -> Result<TcpListener, ListenError> {
+    if !has_host_and_port(address) {
+        return Err(ListenError::NoAddress { address: address.to_owned() });
+    }
     bind(address).await.map_err(|source| {
         let address = address.to_owned();
         if source.kind() == io::ErrorKind::AddrInUse {
@@ -120,6 +132,10 @@ pub async fn listen(address: &str) -> Result<TcpListener, ListenError> {
             ListenError::Refused { address, source }
         }
     })
+}
+
+fn has_host_and_port(address: &str) -> bool {
+    address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
 }
 
 async fn bind(address: &str) -> io::Result<TcpListener> {

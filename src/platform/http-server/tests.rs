@@ -57,6 +57,18 @@ fn short_limits() -> HttpLimits {
 }
 
 #[tokio::test]
+async fn text_without_host_and_port_is_no_address() {
+    for text in ["nonsense", "127.0.0.1", ":8080", "localhost:http", "localhost:70000"] {
+        let found = listen(text).await;
+        assert!(
+            matches!(&found, Err(error) if error.exit_status() == ExitStatus::Usage),
+            "{text}: {found:?}"
+        );
+    }
+    assert!(has_host_and_port("[::1]:0") && has_host_and_port("localhost:8080"));
+}
+
+#[tokio::test]
 async fn handler_sees_the_remote_address_and_the_response_carries_the_id() {
     let router = Router::new()
         .route("/", get(|ConnectInfo(peer): ConnectInfo<SocketAddr>| async move { peer.ip().to_string() }));
@@ -99,7 +111,7 @@ async fn shortcut_handles_its_requests_and_the_router_all_others() {
     let short = ask("/short").await;
     assert!(short.contains("x-request-id: mine-1\r\n") && short.ends_with("\r\n\r\n127.0.0.1"), "{short}");
     let long = ask("/long").await;
-    assert!(long.ends_with("\r\n\r\nlong way of mine-1"), "{long}");
+    assert!(long.ends_with("\r\n\r\nslow path of mine-1"), "{long}");
 }
 
 #[tokio::test]

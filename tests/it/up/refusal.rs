@@ -49,6 +49,10 @@ async fn bad_option_is_status_2() {
     let (status, message) = refused(&scratch, &["--postgres-binaries", "stolen"]).await;
     assert_eq!(status, 2);
     assert!(message.contains("`stolen` is none of"), "{message}");
+    let (status, message) = refused(&scratch, &["--listen", "nonsense"]).await;
+    assert_eq!(status, 2);
+    assert_single_line(&message);
+    assert!(message.contains("\"nonsense\" does not have the form HOST:PORT"), "{message}");
 }
 
 #[tokio::test]

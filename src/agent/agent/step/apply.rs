@@ -71,6 +71,7 @@ impl State {
             Event::Gone { key } => self.end_gone(&key, now),
             Event::Started { agreement } => {
                 self.forget_error(&agreement);
+                self.forget_pending_restart(&agreement);
                 self.with_agreement(&agreement, |agreement| agreement.is_start_ordered = true)
             }
             Event::StartFailed { agreement, reason, error } => {

@@ -2,6 +2,7 @@
 //!
 //! An instance that ends waits until it is known whether the hub responds. If it does, its end is reported and the engine decides. If it does
 //! not, the node applies the restart settings of the policy itself, under the same task and agreement, and reports the restarts afterwards.
+//! `pending_restart.rs` is about a hub that is lost between the report and the restart.
 //! Source: orchestration B10.
 
 use evenkeel_domain::orchestration::{RestartCondition, TaskState};
@@ -14,7 +15,7 @@ use super::{Agreement, Command, Observation, Outcome, State, Task, task::TaskEnd
 /// Restarts whose times are kept.
 const MOST_RECENT: usize = 20;
 /// Age from which it is asked again whether the hub responds, in seconds.
-const CONTACT_AGE_SECS: u64 = 3;
+pub(super) const CONTACT_AGE_SECS: u64 = 3;
 
 /// Result of the last check whether the hub responds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -65,7 +66,7 @@ impl OwnRestarts {
 }
 
 /// The decision about an end.
-enum Decision {
+pub(super) enum Decision {
     Wait,
     Restart,
     GiveUp,
@@ -73,7 +74,7 @@ enum Decision {
 
 impl Task {
     /// Decides by the restart settings about an end, while the hub is away.
-    fn decide(&self, rule: &TaskRestart, open: &OpenEnd, now: u64) -> Decision {
+    pub(super) fn decide(&self, rule: &TaskRestart, open: &OpenEnd, now: u64) -> Decision {
         let is_wanted = match rule.condition {
             RestartCondition::None => false,
             RestartCondition::OnFailure => open.end.state != TaskState::Complete,
@@ -100,7 +101,9 @@ impl State {
         let may_wait = self.agreements.get(key).is_some_and(is_live) && !self.is_unregistering;
         let task = self.tasks.values_mut().find(|task| task.agreement.as_deref() == Some(key));
         let Some(task) = task.filter(|_| may_wait) else { return false };
-        let is_wanted = !task.desired.is_stop() && task.end.is_none() && task.open_command().is_none();
+        let is_wanted = (task.is_reopened || !task.desired.is_stop())
+            && task.end.is_none()
+            && task.open_command().is_none();
         if !is_wanted || task.supervision.restart.is_none() || task.is_down_reported {
             return false;
         }
@@ -126,19 +129,25 @@ impl State {
     /// Records the result of the check whether the hub responds.
     pub(super) fn contact_checked(&mut self, is_up: bool, now: u64) -> Outcome {
         self.contact = if is_up { Contact::Up(now) } else { Contact::Down(now) };
-        if is_up { self.decide_by_hub(now) } else { self.give_up_unwanted(now) }
+        self.note_contact(is_up, now);
+        if is_up {
+            return self.decide_by_hub(now);
+        }
+        joined(vec![self.give_up_unwanted(now), self.take_over_restarts(now)])
     }
 
     /// Leaves all open ends to the engine.
     fn decide_by_hub(&mut self, now: u64) -> Outcome {
         let open = self.tasks.values_mut().filter_map(|task| {
             let open = task.open_end.take()?;
-            Some((task.agreement.clone()?, open.end))
+            Some((task.agreement.clone()?, open))
         });
-        let open: Vec<(String, TaskEnd)> = open.collect();
-        let ended = open.into_iter().map(|(key, end)| {
+        let open: Vec<(String, OpenEnd)> = open.collect();
+        let ended = open.into_iter().map(|(key, open)| {
             let seen = self.observed.get(&key).cloned().unwrap_or_default();
-            self.report_end(&key, &seen, Some(end), now)
+            let outcome = self.report_end(&key, &seen, Some(open.end.clone()), now);
+            self.await_restart(&key, open);
+            outcome
         });
         joined(ended.collect())
     }
@@ -158,11 +167,12 @@ impl State {
     /// Returns the question whether the hub responds, when something depends on it.
     pub(super) fn contact_check(&self) -> Option<Command> {
         let is_open = self.tasks.values().any(|task| task.open_end.is_some());
-        let is_recent = match self.contact {
+        let age = if is_open { Some(CONTACT_AGE_SECS) } else { self.pending_contact_age() };
+        let is_recent = |age: u64| match self.contact {
             Contact::Unknown => false,
-            Contact::Up(at) | Contact::Down(at) => self.now.saturating_sub(at) < CONTACT_AGE_SECS,
+            Contact::Up(at) | Contact::Down(at) => self.now.saturating_sub(at) < age,
         };
-        (is_open && !is_recent).then_some(Command::CheckContact)
+        age.is_some_and(|age| !is_recent(age)).then_some(Command::CheckContact)
     }
 
     /// Returns the restart of a service whose end the node decides about.
@@ -230,4 +240,4 @@ fn joined(outcomes: Vec<Outcome>) -> Outcome {
 
 #[cfg(test)]
 #[path = "own_restart_tests.rs"]
-mod tests;
+pub(super) mod tests;

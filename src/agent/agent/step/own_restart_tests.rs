@@ -9,12 +9,12 @@ use super::*;
 use crate::step::tests::{NOW, message, node, observed, observed_exit, producer, proposal, send, terms};
 use crate::step::{Event, ExchangeState, RunState};
 
-fn rule(condition: RestartCondition) -> TaskRestart {
+pub(in crate::step) fn rule(condition: RestartCondition) -> TaskRestart {
     TaskRestart { condition, delay_seconds: 5, max_attempts: 0, window_seconds: 0, attempts: 0 }
 }
 
 /// The task `t1` that runs under the agreement `a1` with these restart settings.
-fn running(rule: Option<TaskRestart>) -> State {
+pub(in crate::step) fn running(rule: Option<TaskRestart>) -> State {
     let mut state = node();
     let task = NodeTask {
         task_id: "t1".to_owned(),
@@ -36,11 +36,11 @@ fn running(rule: Option<TaskRestart>) -> State {
     state
 }
 
-fn restarts(state: &State) -> bool {
+pub(in crate::step) fn restarts(state: &State) -> bool {
     state.plan().contains(&Command::Restart { agreement: "a1".to_owned() })
 }
 
-fn asks(state: &State) -> bool {
+pub(in crate::step) fn asks(state: &State) -> bool {
     state.plan().contains(&Command::CheckContact)
 }
 

@@ -123,6 +123,7 @@ impl State {
             return Some(Command::Prepare { agreement: id() });
         }
         let may_run = self.may_run(agreement) && self.is_lease_settled(agreement);
+        let may_run = may_run && !self.is_reopened_task_running(agreement);
         let is_wanted = agreement.accepted_at.is_some() && may_run;
         (is_wanted && !self.predecessor_runs(agreement) && self.has_dependencies(agreement))
             .then(|| Command::Start { agreement: id() })

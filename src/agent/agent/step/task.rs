@@ -14,7 +14,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Agreement, Command, Failures, Observation, OpenEnd, Outcome, OwnRestarts, Reported, RunState, State,
+    Agreement, Command, Failures, Observation, OpenEnd, Outcome, OwnRestarts, PendingRestart, Reported,
+    RunState, State, TaskSlot,
 };
 
 /// Longest error of a report, in characters.
@@ -66,6 +67,12 @@ pub struct Task {
     pub is_fenced: bool,
     /// The end of its instance about which nothing is decided.
     pub open_end: Option<OpenEnd>,
+    /// The slot that it fills.
+    pub slot: TaskSlot,
+    /// Its end, until the hub has replaced it.
+    pub pending_restart: Option<PendingRestart>,
+    /// True if this node has started it again after its end was reported.
+    pub is_reopened: bool,
     /// Its restarts by this node.
     pub restarts: OwnRestarts,
     /// The number of them that the hub has recorded.
@@ -124,7 +131,7 @@ impl TaskReport {
 }
 
 impl Task {
-    fn is_wanted(&self) -> bool {
+    pub(super) fn is_wanted(&self) -> bool {
         !self.desired.is_stop() && !self.state.is_ended() && self.end.is_none()
     }
 
@@ -180,16 +187,18 @@ impl State {
             found.into_iter().partition(|task| self.is_of_its_agbot(task));
         let ids: BTreeSet<&String> = found.iter().map(|task| &task.task_id).collect();
         self.tasks.retain(|id, _| ids.contains(id));
-        for NodeTask {
-            task_id, agbot, agreement_id, desired_state, state, seq, supervision, health, ..
-        } in found
-        {
+        for found in found {
+            let slot = TaskSlot::of(&found);
+            let NodeTask {
+                task_id, agbot, agreement_id, desired_state, state, seq, supervision, health, ..
+            } = found;
             let fresh = || Task { state, seq, ..Task::default() };
             let task = self.tasks.entry(task_id).or_insert_with(fresh);
             task.agbot = agbot.or(task.agbot.take());
             task.agreement = agreement_id.or(task.agreement.take());
             task.desired = task.desired.max(desired_state);
             task.supervision = supervision;
+            task.slot = slot;
             // After the loss of the journal the hub knows which command was carried out, and what was restarted.
             let health = health.unwrap_or_default();
             if let Some(known) = health.restarts.filter(|known| known.count > task.restarts.count) {
@@ -204,8 +213,10 @@ impl State {
                 task.wanted_at.get_or_insert(now);
             }
         }
-        let stopped = self.tasks.values().filter(|task| task.desired.is_stop());
-        let doomed = stopped.filter_map(|task| Some((task.agreement.clone()?, reason::AGBOT_REQUESTED)));
+        self.note_contact(true, now);
+        let is_doomed = |task: &&Task| task.desired.is_stop() || self.is_replaced(task);
+        let doomed = self.tasks.values().filter(is_doomed);
+        let doomed = doomed.filter_map(|task| Some((task.agreement.clone()?, reason::AGBOT_REQUESTED)));
         let doomed = doomed.collect();
         let left = self.end_unwatched(now);
         let stopped = self.end_many(doomed, now);

@@ -87,13 +87,15 @@ async fn maintain(command: MaintenanceCommand, agent: &Server, context: &Context
     Ok(())
 }
 
-/// The maintenance as it is; the table has its end in local time.
+/// The maintenance with its end as a number, and in local time.
 fn maintenance_view(found: MaintenanceResponse) -> View {
     let mut shown = json!(found);
-    if let Some(until) = shown.get_mut("until") {
+    let mut document = shown.clone();
+    if let Some(until) = shown.get_mut("until").filter(|until| !until.is_null()) {
         *until = json!(local_text(Some(until)));
+        document["untilDate"] = until.clone();
     }
-    View::new(json!(found), Table::of_record(&shown))
+    View::new(document, Table::of_record(&shown))
 }
 
 async fn show(agent: &Server) -> Outcome<View> {
@@ -132,6 +134,15 @@ fn combine(node: LocalNode, status: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn end_of_a_maintenance_is_shown_as_a_date() {
+        let found = MaintenanceResponse { until: Some(1_795_898_790), ..MaintenanceResponse::default() };
+        let shown = maintenance_view(found).json;
+        assert_eq!(shown["until"], 1_795_898_790);
+        assert!(shown["untilDate"].as_str().is_some_and(|date| date.starts_with("2026-11-")), "{shown}");
+        assert!(maintenance_view(MaintenanceResponse::default()).json.get("untilDate").is_none());
+    }
 
     #[test]
     fn unregistered_node_is_shown_with_its_state() {

@@ -18,6 +18,7 @@ use self::document::{Document, DocumentKind};
 use crate::context::{Context, Exchange, UserOptions};
 use crate::exchange::deployment::{POLICIES, without};
 use crate::exchange::ha_group::GROUPS;
+use crate::exchange::ha_group_edit::require_node;
 use crate::exchange::nmp::NMPS;
 use crate::exchange::publish;
 use crate::exchange::resource::Kind;
@@ -26,7 +27,7 @@ use crate::exit::{CliError, Outcome};
 use crate::input::shown;
 use crate::output::{Table, View, warn};
 use crate::plan::CheckToken;
-use crate::shape::{check_service, complete_policy, require_constraints};
+use crate::shape::{check_service, complete_policy, require_constraints, require_members};
 use crate::signer::{normalize_overrides, sign_policy};
 use crate::stops::{ForceOfFile, Write, confirm_stops};
 use crate::wait::update::RollbackReasons;
@@ -74,6 +75,16 @@ impl Action {
             Self::Update => "update",
             Self::Keep => "unchanged",
             Self::Remove => "remove",
+        }
+    }
+
+    /// The word for a failure.
+    fn doing(self) -> &'static str {
+        match self {
+            Self::Create => "creating",
+            Self::Update => "updating",
+            Self::Keep => "keeping",
+            Self::Remove => "removing",
         }
     }
 }
@@ -230,7 +241,32 @@ async fn plan(document: Document, arguments: &ApplyArguments, exchange: &Exchang
         Some(_) if changes.is_empty() => Action::Keep,
         Some(_) => Action::Update,
     };
+    if kind == DocumentKind::HaGroup {
+        let stored = stored.as_ref().map(|(_, stored)| stored.as_value());
+        require_new_members(&name, (stored, &wanted), exchange).await?;
+    }
     Ok(Step { kind, name, action, changes, wanted })
+}
+
+/// Fails when a node that a group gains does not exist: the exchange only states that it may not be changed.
+async fn require_new_members(
+    name: &str,
+    (stored, wanted): (Option<&Value>, &Value),
+    exchange: &Exchange,
+) -> Outcome {
+    let org = exchange.split(name).0;
+    for node in new_members(stored, wanted) {
+        require_node(exchange, &org, node).await?;
+    }
+    Ok(())
+}
+
+fn new_members<'a>(stored: Option<&Value>, wanted: &'a Value) -> impl Iterator<Item = &'a str> {
+    let listed = stored.and_then(|stored| stored.get("members")?.as_array());
+    let present: BTreeSet<String> =
+        listed.into_iter().flatten().filter_map(|member| Some(member.as_str()?.to_owned())).collect();
+    let members = wanted.get("members").and_then(Value::as_array).into_iter().flatten();
+    members.filter_map(Value::as_str).filter(move |member| !present.contains(*member))
 }
 
 /// Fills in what a document leaves out: a write without these members keeps those of the group.
@@ -255,7 +291,10 @@ fn wanted(document: Document, arguments: &ApplyArguments, exchange: &Exchange) -
             check_service(&id, &service)?;
             return Ok((id, service));
         }
-        DocumentKind::HaGroup => without(&mut spec.document, &["name"]),
+        DocumentKind::HaGroup => {
+            require_members(&format!("HA group {full}"), &spec)?;
+            without(&mut spec.document, &["name"]);
+        }
         DocumentKind::Policy => {
             complete_policy(&name, &mut spec.document)?;
             require_constraints(&format!("deployment policy {full}"), &spec, arguments.no_constraints)?;
@@ -348,7 +387,7 @@ impl Labeled {
 async fn carry_out(step: &Step, context: &Context, exchange: &Exchange) -> Outcome {
     let (org, id) = exchange.split(&step.name);
     let kind = kind_of(step.kind);
-    let doing = format!("{} {} {}", step.action.word(), kind.noun, step.name);
+    let doing = format!("{} {} {}", step.action.doing(), kind.noun, step.name);
     match step.action {
         Action::Keep => Ok(()),
         Action::Remove => {
@@ -392,6 +431,14 @@ fn view(steps: &[Step]) -> View {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_nodes_that_a_group_gains_are_looked_up() {
+        let wanted = json!({"members": ["n1", "n2"]});
+        let gained = |stored: Option<&Value>| new_members(stored, &wanted).collect::<Vec<&str>>();
+        assert_eq!(gained(None), ["n1", "n2"]);
+        assert_eq!(gained(Some(&json!({"members": ["n1"]}))), ["n2"]);
+    }
 
     #[test]
     fn members_that_a_group_lacks_are_removed() {

@@ -14,9 +14,9 @@ use super::orch::edit::apply_all;
 use crate::confirm::confirm;
 use crate::context::{Context, Exchange};
 use crate::exit::{CliError, Outcome};
-use crate::input::read_typed;
+use crate::input::{read_shaped, typed};
 use crate::output::note;
-use crate::shape::HaGroupFile;
+use crate::shape::{HaGroupFile, require_members};
 use crate::stops::{Write, show_stops};
 
 /// A group as the user gives it.
@@ -40,7 +40,11 @@ impl Group {
     pub fn read(arguments: &GroupArguments, context: &Context) -> Outcome<Self> {
         let refuse = |why: &str, advice: &str| CliError::input("the HA group was not changed", why, advice);
         let mut group = match &arguments.file {
-            Some(file) => Self { is_from_file: true, ..read_typed::<HaGroupFile, _>(file, context)? },
+            Some(file) => {
+                let shaped = read_shaped::<HaGroupFile>(file, context)?;
+                require_members("the HA group", &shaped)?;
+                Self { is_from_file: true, ..typed(file, &shaped)? }
+            }
             None => Self {
                 description: arguments.description.clone(),
                 members: (!arguments.nodes.is_empty()).then(|| arguments.nodes.clone()),
@@ -241,7 +245,11 @@ pub async fn remove_members(arguments: &MemberArguments, context: &Context, exch
 }
 
 /// Reads a node that shall be a member.
-async fn require_node(exchange: &Exchange, org: &str, node: &str) -> Outcome<NodeResponse> {
+/// Returns a node that may be in an HA group of an organization.
+///
+/// # Errors
+/// With status 8 when it does not exist, 1 when it cannot be a member.
+pub async fn require_node(exchange: &Exchange, org: &str, node: &str) -> Outcome<NodeResponse> {
     let (node_org, id) = crate::context::split_name(node, org);
     let refuse = |why: String, advice: &str| {
         CliError::input(format!("node {node} cannot be in an HA group of {org}"), why, advice)

@@ -23,6 +23,7 @@ pub mod pattern;
 pub mod publish;
 pub mod resource;
 pub mod service;
+mod service_removal;
 pub mod user;
 
 use clap::{Args, Subcommand};

@@ -36,10 +36,7 @@ impl Kind {
         match name {
             Some(name) => Ok(vec![self.read_named(exchange, name).await?]),
             None => {
-                let doing = match self.resource {
-                    Resource::HaGroup => "reading the list of HA groups".to_owned(),
-                    _ => format!("reading the list of {} items", self.noun),
-                };
+                let doing = format!("reading the list of {}", plural(self.noun));
                 let found = exchange.server.client.records(self.resource, &exchange.org);
                 let found = exchange.server.call(&doing, found).await?;
                 if found.is_none() {
@@ -318,6 +315,10 @@ impl Kind {
     pub fn missing(&self, name: &str) -> CliError {
         CliError::not_found(self.noun, name, self.list_with)
     }
+}
+
+fn plural(noun: &str) -> String {
+    noun.strip_suffix('y').map_or_else(|| format!("{noun}s"), |stem| format!("{stem}ies"))
 }
 
 /// Documents by name, for display.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::publish::{PublishArguments, publish, show_verification};
 use super::resource::{Kind, Part};
+use super::service_removal;
 use crate::constraints;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
@@ -153,7 +154,7 @@ pub async fn run(command: ServiceCommand, context: &Context, exchange: &Exchange
         C::Newpolicy => show_policy_template(context),
         C::Publish(arguments) => publish(&arguments, context, exchange).await,
         C::Verify { service, key } => show_verification(context, exchange, &service, key.as_deref()).await,
-        C::Remove { service, force } => SERVICES.remove(exchange, &service, force).await,
+        C::Remove { service, force } => service_removal::remove(exchange, &service, force).await,
         C::Listkey { service, key } => list_key(context, exchange, &service, key.as_deref()).await,
         C::Removekey { service, key } => {
             let (org, id) = exchange.split(&service);

@@ -75,6 +75,23 @@ pub fn require_constraints(what: &str, shaped: &Shaped, is_confirmed: bool) -> O
     Ok(())
 }
 
+/// Refuses an HA group without members when its file probably meant to have some.
+///
+/// # Errors
+/// With status 1.
+pub fn require_members(what: &str, shaped: &Shaped) -> Outcome {
+    let is_given = shaped.document.get("members").is_some_and(|members| !members.is_null());
+    match shaped.unknown.iter().find(|one| one.meant == Some("members")) {
+        Some(one) if !is_given => Err(CliError::new(
+            Exit::Input,
+            format!("{what} was not sent"),
+            format!("it has no members; {} was probably meant to be some", one.path),
+            "correct the member; an empty list in members means a group without nodes",
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Refuses a deployment policy, or attributes of one, in which something can never work, and warns about what is probably not meant.
 ///
 /// # Errors

@@ -165,6 +165,16 @@ fn policy_without_constraints_is_refused_when_it_probably_meant_to_have_some() {
 }
 
 #[test]
+fn group_with_misspelled_members_is_refused() {
+    let required = |document: Value| {
+        require_members("the group", &read::<HaGroupFile>(&document)).map_err(|error| error.exit)
+    };
+    assert_eq!(required(json!({"memebrs": ["n1"]})), Err(Exit::Input));
+    assert_eq!(required(json!({"memebrs": ["n1"], "members": ["n1"]})), Ok(()));
+    assert_eq!(required(json!({"description": "no member is given"})), Ok(()));
+}
+
+#[test]
 fn user_input_is_read_in_every_form() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("input.json");

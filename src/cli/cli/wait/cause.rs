@@ -7,7 +7,10 @@ use evenkeel_wire::agbot::orchestration::{
 use super::Progress;
 use crate::context::{Context, Exchange};
 use crate::exit::Outcome;
+use crate::orchestration::{NO_NODE, clause_advice};
 
+/// Instances of each workload unit that are read: those that there are come first.
+const LIMIT: u16 = 1000;
 /// Part of the warning of the agbot about instances that exit again and again.
 const KEEP_EXITING: &str = " keep exiting";
 /// Constraints of which nodes may become free without a user.
@@ -15,7 +18,17 @@ const PASSING: [&str; 4] = ["NodeState", "Blocklist", "NodeCapacity", "Affinity"
 /// Rules by which an update is blocked until a user does something.
 const OF_USERS: [&str; 3] = ["Frozen", "NodePaused", "Capacity"];
 
-/// Returns the progress of a policy, `org/policy`, that has not taken effect: with the cause that `explain` names, and whether it needs a
+/// The policy that is waited for.
+pub(super) struct Wanted<'a> {
+    /// `org/policy`.
+    pub policy: &'a str,
+    /// Its versions; any when there is none.
+    pub versions: &'a [String],
+    /// True if the replacement of an instance waits for something that ends without a user.
+    pub is_replacing: bool,
+}
+
+/// Returns the progress of a policy that has not taken effect: with the cause that `explain` names, and whether it needs a
 /// user.
 ///
 /// # Errors
@@ -23,17 +36,18 @@ const OF_USERS: [&str; 3] = ["Frozen", "NodePaused", "Capacity"];
 pub(super) async fn with_cause(
     context: &Context,
     exchange: &Exchange,
-    policy: &str,
+    wanted: &Wanted<'_>,
     pending: String,
 ) -> Outcome<Progress> {
+    let policy = wanted.policy;
     let (org, name) = exchange.split(policy);
     let agbot = context.agbot(exchange)?;
     let doing = format!("reading the orchestration status of {policy}");
-    let query = StatusQuery { limit: Some(1), ..StatusQuery::default() };
+    let query = StatusQuery { limit: Some(LIMIT), ..StatusQuery::default() };
     let found = agbot.call(&doing, agbot.client.orchestration_record(&org, &name, &query)).await?;
     let Some(found) = found else { return Ok(Progress::Pending(pending)) };
     let status: WorkloadStatus = agbot.read(&doing, &found)?;
-    if let Some(progress) = exiting(&status) {
+    if let Some(progress) = exiting(&status, wanted) {
         return Ok(progress);
     }
     let Some(missing) = status.workload_units.iter().find(|unit| unit.up < unit.target) else {
@@ -47,11 +61,15 @@ pub(super) async fn with_cause(
     Ok(explained(policy, pending, &agbot.read(&doing, &found)?))
 }
 
-/// Returns that every instance that there is keeps exiting.
-fn exiting(status: &WorkloadStatus) -> Option<Progress> {
+/// Returns that every instance that there is keeps exiting, and that none of them is to be replaced by another version.
+fn exiting(status: &WorkloadStatus, wanted: &Wanted<'_>) -> Option<Progress> {
     let is_up = |unit: &WorkloadUnit| unit.up > 0;
     let warning = status.warnings.iter().find(|warning| warning.contains(KEEP_EXITING))?;
-    (!status.workload_units.iter().any(is_up)).then(|| Progress::Held {
+    let instances = status.workload_units.iter().flat_map(|unit| &unit.instances);
+    let mut versions = instances.filter_map(|instance| instance.version.as_ref());
+    let is_replacing = wanted.is_replacing
+        || !wanted.versions.is_empty() && versions.any(|version| !wanted.versions.contains(version));
+    (!is_replacing && !status.workload_units.iter().any(is_up)).then(|| Progress::Held {
         why: warning.clone(),
         advice: format!(
             "fix the service or return to a version that works; see each node with: hzn agbot reasons --policy {}",
@@ -64,12 +82,17 @@ fn explained(policy: &str, pending: String, found: &PlacementExplanation) -> Pro
     if found.placed >= found.requested {
         return Progress::Pending(pending);
     }
-    let text = match pending.contains(&found.summary) {
+    let is_known =
+        pending.contains(&found.summary) || pending.contains(NO_NODE) && found.summary.ends_with(NO_NODE);
+    let text = match is_known {
         true => pending,
         false => format!("{pending}; {}: {}", found.workload_unit, found.summary),
     };
     if !needs_user(found) {
         return Progress::Pending(text);
+    }
+    if text.contains(NO_NODE) {
+        return Progress::Held { why: text, advice: clause_advice(policy) };
     }
     let advice = format!(
         "change the placement or the nodes; see each node with: hzn exchange deployment orchestration explain {policy}"
@@ -99,7 +122,7 @@ pub(super) fn is_blocked_for_users(blocked: &UpdateBlocked) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_wire::agbot::orchestration::{BlockedSlot, EliminatedNode, ExplainedConstraint};
+    use evenkeel_wire::agbot::orchestration::{BlockedSlot, EliminatedNode, ExplainedConstraint, Instance};
 
     use super::*;
 
@@ -135,6 +158,19 @@ mod tests {
     }
 
     #[test]
+    fn policy_that_selects_no_node_says_so_once_and_where_to_look() {
+        let found = PlacementExplanation {
+            sequence: Vec::new(),
+            summary: "0 of 2 placed: no node belongs to it".to_owned(),
+            ..explanation("unsatisfiable", "")
+        };
+        let pending = "0 of 2 instances run; all: no node belongs to it";
+        let Progress::Held { why, advice } = explained("o/p", pending.to_owned(), &found) else { panic!() };
+        assert_eq!(why, pending);
+        assert!(advice.ends_with("hzn explain NODE o/p"), "{advice}");
+    }
+
+    #[test]
     fn node_that_may_come_back_is_waited_for_with_the_cause() {
         let found = judged(&explanation("transient", "NodeState"));
         assert!(
@@ -147,7 +183,9 @@ mod tests {
 
     #[test]
     fn instances_that_all_keep_exiting_wait_for_a_user() {
-        let unit = |up| WorkloadUnit { up, target: 3, ..WorkloadUnit::default() };
+        let instance = Instance { version: Some("1.0.0".to_owned()), ..Instance::default() };
+        let unit =
+            |up| WorkloadUnit { up, target: 3, instances: vec![instance.clone()], ..WorkloadUnit::default() };
         let warnings = vec!["all: 3 of 3 instances keep exiting: exit code 7".to_owned()];
         let status = |up| WorkloadStatus {
             policy: "o/p".to_owned(),
@@ -155,12 +193,19 @@ mod tests {
             workload_units: vec![unit(up)],
             ..WorkloadStatus::default()
         };
-        let found = exiting(&status(0));
+        fn wanted(versions: &[String], is_replacing: bool) -> Wanted<'_> {
+            Wanted { policy: "o/p", versions, is_replacing }
+        }
+        let (old, new) = (["1.0.0".to_owned()], ["2.0.0".to_owned()]);
+        let found = exiting(&status(0), &wanted(&old, false));
         assert!(
             matches!(&found, Some(Progress::Held { why, .. }) if why.ends_with("exit code 7")),
             "{found:?}"
         );
-        assert_eq!(exiting(&status(1)), None, "one works");
+        assert!(exiting(&status(0), &wanted(&[], false)).is_some(), "any version is meant");
+        assert_eq!(exiting(&status(1), &wanted(&old, false)), None, "one works");
+        assert_eq!(exiting(&status(0), &wanted(&new, false)), None, "the fix replaces it");
+        assert_eq!(exiting(&status(0), &wanted(&old, true)), None, "another one is about to start");
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub mod policy;
 pub mod rollout;
 pub mod update;
 
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::Args;
@@ -23,6 +24,8 @@ const PERIOD: Duration = Duration::from_millis(300);
 const TIMES_DONE: u32 = 2;
 /// The same for an outcome that ends the command with a failure.
 const TIMES_FAILED: u32 = 5;
+/// Part of the reason of a rollback that a user requested.
+const REQUESTED: &str = "requested by ";
 /// An agbot reads most changes sooner, so that only a longer delay is worth a note.
 const READ_TIME: Duration = Duration::from_secs(3);
 
@@ -48,6 +51,8 @@ pub enum Progress {
     Unread(String),
     /// It has failed.
     Failed(String),
+    /// It was rolled back because a user requested that.
+    Undone(String),
     /// It does not continue until a user acts.
     Held {
         /// Reason for which it waits.
@@ -68,9 +73,18 @@ pub fn held_advice(policy: &str, is_rollback: bool) -> String {
 }
 
 impl Progress {
+    /// Returns the end of a rollback that was not waited for.
+    fn rolled_back(text: String) -> Self {
+        if text.contains(REQUESTED) { Self::Undone(text) } else { Self::Failed(text) }
+    }
+
     fn text(&self) -> &str {
         match self {
-            Self::Done(text) | Self::Pending(text) | Self::Unread(text) | Self::Failed(text) => text,
+            Self::Done(text)
+            | Self::Pending(text)
+            | Self::Unread(text)
+            | Self::Failed(text)
+            | Self::Undone(text) => text,
             Self::Held { why, .. } => why,
         }
     }
@@ -79,7 +93,7 @@ impl Progress {
     fn times_needed(&self) -> Option<u32> {
         match self {
             Self::Done(_) => Some(TIMES_DONE),
-            Self::Failed(_) | Self::Held { .. } => Some(TIMES_FAILED),
+            Self::Failed(_) | Self::Undone(_) | Self::Held { .. } => Some(TIMES_FAILED),
             Self::Pending(_) | Self::Unread(_) => None,
         }
     }
@@ -131,7 +145,7 @@ impl Wait {
     /// Follows a change until it has taken effect; returns at once without `--wait` and in a dry run. `change` names it.
     ///
     /// # Errors
-    /// With status 11, 12 or 13 when it did not take effect, and those of `progress` but for a server that does not respond.
+    /// With status 11, 12 or 13 when it did not take effect, 130 after an interrupt, and those of `progress` but for a server that does not respond.
     pub async fn follow(
         &self,
         context: &Context,
@@ -141,8 +155,13 @@ impl Wait {
         let Some(limit) = self.limit.filter(|_| !context.is_dry_run) else { return Ok(()) };
         let deadline = Instant::now() + limit;
         let mut seen = Seen::nothing(Instant::now());
+        let mut interrupt = pin!(interrupt());
         loop {
-            match progress().await {
+            let found = tokio::select! {
+                found = progress() => found,
+                () = &mut interrupt => return Err(interrupted(change, &seen.progress)),
+            };
+            match found {
                 Ok(now) => {
                     if let Some(text) = seen.update(now, Instant::now()) {
                         note(text);
@@ -159,7 +178,10 @@ impl Wait {
             if is_last {
                 return Err(timed_out(change, &seen.progress, limit));
             }
-            tokio::time::sleep(PERIOD).await;
+            tokio::select! {
+                () = tokio::time::sleep(PERIOD) => {}
+                () = &mut interrupt => return Err(interrupted(change, &seen.progress)),
+            }
         }
     }
 }
@@ -170,11 +192,38 @@ fn outcome(change: &str, end: Progress) -> Outcome {
         Progress::Failed(why) => {
             Err(CliError::new(Exit::WaitFailed, format!("{change} has failed"), why, advice))
         }
+        Progress::Undone(why) => Err(CliError::new(
+            Exit::WaitFailed,
+            format!("{change} was rolled back as requested"),
+            why,
+            advice,
+        )),
         Progress::Held { why, advice } => {
             Err(CliError::new(Exit::WaitHeld, format!("{change} does not continue by itself"), why, advice))
         }
         Progress::Done(_) | Progress::Pending(_) | Progress::Unread(_) => Ok(()),
     }
+}
+
+/// Waits for an interrupt; forever where none can be received.
+async fn interrupt() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+fn interrupted(change: &str, last: &Progress) -> CliError {
+    let why = match last.text() {
+        "" => "the agbot has not responded".to_owned(),
+        text => text.to_owned(),
+    };
+    let what = format!("waiting for {change} was interrupted");
+    CliError::new(
+        Exit::Interrupted,
+        what,
+        why,
+        "the change itself continues; follow it with: hzn rollout status",
+    )
 }
 
 fn timed_out(change: &str, last: &Progress, limit: Duration) -> CliError {

@@ -14,6 +14,7 @@ use super::{Progress, cause};
 use crate::context::{Context, Exchange};
 use crate::exchange::deployment::POLICIES;
 use crate::exit::Outcome;
+use crate::orchestration::clause_advice;
 use crate::output::counted;
 
 /// Reasons for which a node gets nothing now and may get it later without any further change by a user.
@@ -31,6 +32,10 @@ const TRANSIENT: [&str; 12] = [
     "ha-lock",
     "ha-minimum",
 ];
+
+/// Reasons for which the replacement of an instance waits, and that end without a user and without another node.
+const REPLACING: [&str; 6] =
+    ["just-started", "claim-requested", "delay", "old-copy-stopping", "waiting-for-reply", "backing-off"];
 
 /// The policy to wait for, as it was written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -129,7 +134,7 @@ impl WantedPolicy {
         match self.update(&rollouts.workloads, reasons) {
             // A slot without a node blocks no other one, so that nothing is in progress.
             Some(Progress::Pending(text)) if self.is_set_aside(&rollouts.workloads) => {
-                return cause::with_cause(context, exchange, &self.id, text).await;
+                return cause::with_cause(context, exchange, &self.cause(&placements), text).await;
             }
             Some(update) => return Ok(update),
             None => {}
@@ -140,10 +145,17 @@ impl WantedPolicy {
                     why: format!("{text}; version {version} was rolled back before"),
                     advice: format!("try it again with: hzn rollout retry {}", self.id),
                 }),
-                None => cause::with_cause(context, exchange, &self.id, text).await,
+                None => cause::with_cause(context, exchange, &self.cause(&placements), text).await,
             },
             judged => Ok(judged),
         }
+    }
+
+    fn cause(&self, reasons: &ReasonsResponse) -> cause::Wanted<'_> {
+        let pairs = reasons.reasons.iter().filter(|pair| pair.policy.as_str() == self.id);
+        let mut kinds = pairs.map(|pair| pair.placement().blocked.kind);
+        let is_replacing = kinds.any(|kind| REPLACING.contains(&kind.as_str()));
+        cause::Wanted { policy: &self.id, versions: &self.versions, is_replacing }
     }
 
     /// Returns that the policy has no effect, because something in it cannot be read.
@@ -276,7 +288,7 @@ impl WantedPolicy {
                     "policy {id} is written; start it with: hzn exchange deployment orchestration start {id}"
                 )
             }
-            None if nodes == 0 => format!("policy {id} selects no node"),
+            None if nodes == 0 => format!("policy {id} selects no node; {}", clause_advice(id)),
             None => format!("policy {id} is deployed on {on_nodes}"),
         }
     }

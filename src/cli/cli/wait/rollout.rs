@@ -125,7 +125,7 @@ pub fn stopped(rollouts: &[&Rollout], wants_rollback: bool) -> Option<Progress> 
         matches!(rollout.state, RolloutState::Completed { .. }) && rollout.rollback.is_some()
     };
     let went_back = rollouts.iter().find(is_back).filter(|_| !wants_rollback);
-    went_back.map(|rollout| Progress::Failed(line(rollout)))
+    went_back.map(|rollout| Progress::rolled_back(line(rollout)))
 }
 
 fn line(rollout: &Rollout) -> String {
@@ -198,7 +198,7 @@ pub mod tests {
         let back = by_tasks("rollback-completed", "o/s 1.0.0", "requested by o/ann");
         let text = "o/p: rollback-completed 2/2: requested by o/ann; runs o/s 1.0.0 again".to_owned();
         assert_eq!(end(&back, Goal::RolledBack), Progress::Done(text));
-        assert!(matches!(end(&back, Goal::Completed), Progress::Failed(_)));
+        assert!(matches!(end(&back, Goal::Completed), Progress::Undone(_)));
         let new = by_tasks("completed", "o/s 2.0.0", "");
         assert_eq!(end(&new, Goal::Completed), Progress::Done("o/p: completed 2/2".to_owned()));
         let paused = end(&by_tasks("paused", "o/s 2.0.0", ""), Goal::Held);

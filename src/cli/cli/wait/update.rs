@@ -33,7 +33,7 @@ impl RollbackReasons {
                 let is_rollback = update.state == "rollback-paused";
                 Progress::Held { why: text, advice: held_advice(policy, is_rollback) }
             }
-            "rollback-completed" if !wants_rollback => Progress::Failed(text),
+            "rollback-completed" if !wants_rollback => Progress::rolled_back(text),
             _ => Progress::Done(text),
         }
     }
@@ -119,6 +119,9 @@ mod tests {
         assert!(matches!(progress("paused", false), Progress::Held { .. }));
         assert!(matches!(progress("rollback-completed", false), Progress::Failed(_)));
         assert!(matches!(progress("rollback-completed", true), Progress::Done(_)));
+        let requested = update("rollback-completed", "manually requested by o/ann");
+        let found = RollbackReasons::default().progress("o/p", &requested, false);
+        assert!(matches!(&found, Progress::Undone(text) if text.ends_with("by o/ann")), "{found:?}");
         assert!(matches!(progress("none", false), Progress::Done(_)));
     }
 

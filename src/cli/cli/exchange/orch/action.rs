@@ -315,6 +315,11 @@ async fn act(
             let missing = super::missing_part(context, exchange, policy, part).await;
             return Err(if missing.exit == Exit::NotFound { missing.with_reason(msg) } else { missing });
         }
+        Err(error) if error.status() == Some(409) => {
+            return Err(agbot.failed(&doing, &error).with_advice(format!(
+                "see the state that the reason is about with: hzn exchange deployment orchestration status {org}/{name}"
+            )));
+        }
         Err(error) => return Err(agbot.failed(&doing, &error)),
     };
     agbot.report_done(&format!("action {} accepted: {action} of {org}/{name}", accepted.action_id));

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::status::read_status_page;
 use crate::context::{Context, Exchange};
 use crate::exit::Outcome;
+use crate::orchestration::{NO_NODE, clause_advice};
 use crate::output::{Table, View};
 
 /// Reads the explanation of a workload unit, of each of them, or of one node.
@@ -89,7 +90,10 @@ fn add(table: &mut Table, found: &PlacementExplanation, is_single: bool) {
             table.push([node, "not chosen".to_owned(), why]);
         }
     } else {
-        table.push([format!("({})", found.workload_unit), "summary".to_owned(), found.summary.clone()]);
+        let is_empty = found.summary.contains(NO_NODE);
+        let advice = is_empty.then(|| format!("; {}", clause_advice("POLICY"))).unwrap_or_default();
+        let summary = format!("{}{advice}", found.summary);
+        table.push([format!("({})", found.workload_unit), "summary".to_owned(), summary]);
     }
 }
 
