@@ -147,6 +147,11 @@ impl Feed {
         self.peers.current().await
     }
 
+    /// Returns whether [`Feed::current`] need not wait.
+    pub(crate) fn is_current(&self) -> bool {
+        self.peers.is_current()
+    }
+
     /// Reads news of other exchanges without waiting.
     pub fn nudge(&self) {
         self.wake.notify_one();
