@@ -1,6 +1,7 @@
 //! Requests, polls and streams that began before their login was withdrawn are not carried out after.
 
 use std::convert::Infallible;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use base64::Engine;
@@ -8,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use http::Request;
+use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -156,4 +158,90 @@ async fn request_of_a_login_that_stays_valid_is_carried_out_whatever_else_is_cha
     first.expect(201, ROOT, "PATCH", "/orgs/o/users/admin", json!({"email": "new"})).await;
     let (status, response) = held.finish().await;
     assert_eq!(status, 201, "{response}");
+}
+
+/// A poll of a login that is parked for up to 50 seconds.
+fn park(api: &Api, login: &'static str) -> JoinHandle<(u16, Value)> {
+    let api = api.clone();
+    tokio::spawn(async move {
+        let last = api.expect(200, ROOT, "GET", "/changes/maxchangeid", Value::Null).await;
+        let next = last["maxChangeId"].as_i64().expect("a number") + 1;
+        let body = json!({"changeId": next, "maxRecords": 9});
+        let wait = [("prefer", "wait=50")];
+        read_response(api.send(login, "POST", "/orgs/o/changes", &wait, &body).await).await
+    })
+}
+
+/// All that a stream of a login sends until it ends.
+async fn stream(api: &Api, login: &'static str) -> JoinHandle<String> {
+    let response = api.send(login, "GET", "/orgs/o/changes/stream", &[], &Value::Null).await;
+    assert_eq!(response.status(), 200);
+    let mut body = response.into_body();
+    tokio::spawn(async move {
+        let mut text = String::new();
+        while let Some(frame) = body.frame().await {
+            let frame = must(frame, "a frame");
+            text.push_str(&String::from_utf8_lossy(frame.data_ref().map_or(&[][..], |data| data)));
+        }
+        text
+    })
+}
+
+/// A change that only a new tenant of the organization makes.
+async fn move_in(api: &Api) {
+    api.expect(201, ROOT, "POST", "/orgs/o", json!({"label": "", "description": ""})).await;
+    let body = json!({"password": "pnew", "email": "e", "admin": true});
+    api.expect(201, ROOT, "POST", "/orgs/o/users/tenant", body).await;
+    api.make_node("o/tenant:pnew", "o", "secretnode").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn poll_and_stream_of_a_deleted_organization_show_nothing_of_the_next_one() {
+    let (_database, first, second) = two_exchanges().await;
+    let streams = [stream(&first, "o/admin:pa").await, stream(&second, "o/admin:pa").await];
+    let polls = [park(&first, "o/u:pu"), park(&second, "o/u:pu")];
+    // There is no signal that a poll is parked; a late one gets 401 at once, and the test covers less.
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    let started = Instant::now();
+    first.expect(204, ROOT, "DELETE", "/orgs/o", Value::Null).await;
+    move_in(&first).await;
+    for poll in polls {
+        let (status, page) = must(poll.await, "the poll");
+        assert_eq!(status, 401, "{page}");
+    }
+    for stream in streams {
+        let text = must(stream.await, "the stream");
+        assert!(!text.contains("secretnode"), "{text}");
+    }
+    assert!(started.elapsed() < Duration::from_secs(12), "woken by the deletion: {:?}", started.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn poll_and_stream_of_a_deleted_user_end_and_those_of_others_go_on() {
+    let (_database, first, second) = two_exchanges().await;
+    let (ended, poll) = (stream(&second, "o/v:pv").await, park(&second, "o/v:pv"));
+    let lasting = stream(&second, "o/u:pu").await;
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    let started = Instant::now();
+    first.expect(204, ROOT, "DELETE", "/orgs/o/users/v", Value::Null).await;
+    assert_eq!(must(poll.await, "the poll").0, 401);
+    must(ended.await, "the stream");
+    assert!(started.elapsed() < Duration::from_secs(12), "woken by the deletion: {:?}", started.elapsed());
+    assert!(!lasting.is_finished());
+    lasting.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stream_of_a_deleted_node_sends_no_heartbeat_for_the_next_one_of_its_name() {
+    let (_database, first, _) = two_exchanges().await;
+    first.make_node("o/u:pu", "o", "n").await;
+    let ended = stream(&first, "o/n:token-n").await;
+    first.expect(204, ROOT, "DELETE", "/orgs/o/nodes/n", Value::Null).await;
+    let node = json!({"token": "another token", "name": "n", "pattern": "", "publicKey": ""});
+    first.expect(201, "o/v:pv", "PUT", "/orgs/o/nodes/n?noheartbeat=true", node).await;
+    must(ended.await, "the stream");
+    first.expect(201, "o/v:pv", "PATCH", "/orgs/o/nodes/n", json!({"arch": "x"})).await;
+    let found = first.expect(200, "o/v:pv", "GET", "/orgs/o/nodes/n", Value::Null).await;
+    let heartbeat = &found["nodes"]["o/n"]["lastHeartbeat"];
+    assert!(heartbeat.is_null() || heartbeat == "", "{heartbeat}");
 }

@@ -29,6 +29,8 @@ use waiters::Waiters;
 
 /// Category of rows that only invalidate caches of other exchanges.
 pub const INTERNAL: &str = "internal";
+/// Subject of an internal row: cached credentials to invalidate.
+pub(crate) const CREDENTIAL: &str = "credential";
 /// Limit of concurrent reads of changes that are not in memory: each holds a page or two of them. Clients
 /// that begin at 0 wait for each other.
 const STORED_READS: usize = 4;
