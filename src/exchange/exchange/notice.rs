@@ -5,10 +5,8 @@
 use evenkeel_exchange_store::change::{Change, SequencedChange};
 
 use crate::Exchange;
-use crate::feed::{INTERNAL, Observer};
+use crate::feed::{CREDENTIAL, INTERNAL, Observer};
 
-/// Subject of an internal row: cached credentials to invalidate.
-pub(crate) const CREDENTIAL: &str = "credential";
 /// A setting that holds on every running exchange, its id `path=value`; without a value the configured settings hold again.
 const CONFIGURATION: &str = "configuration";
 /// The run of an agent, which may no longer be the current one.

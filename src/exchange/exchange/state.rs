@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 use crate::agent_run::KnownRuns;
 use crate::audit::Auditor;
 use crate::audit::seal::AuditSealer;
-use crate::auth::{BearerLogins, Credentials, SecretHasher};
+use crate::auth::{BearerLogins, Credentials, SecretHasher, Withdrawals};
 use crate::conversation::Conversations;
 use crate::feed::{Feed, sequencer_tasks};
 use crate::heartbeat::Heartbeats;
@@ -334,7 +334,20 @@ impl Exchange {
         &self.0.failed_logins
     }
 
+    /// Logins that were withdrawn lately.
+    pub(crate) fn withdrawals(&self) -> &Withdrawals {
+        self.credentials().withdrawals()
+    }
+
+    /// Forgets a login that was withdrawn or changed; `id` `*` forgets all of the organization, `org` `*` all.
     pub(crate) fn forget(&self, org: &str, id: &str) {
+        self.withdrawals().note(org, id);
+        self.forget_cached(org, id);
+        // What was found in a cache until now counts as withdrawn, too.
+        self.withdrawals().note(org, id);
+    }
+
+    fn forget_cached(&self, org: &str, id: &str) {
         if org == "*" {
             self.0.credentials.forget_all();
             self.0.bearer_logins.iter().for_each(BearerLogins::forget_all);

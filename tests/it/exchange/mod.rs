@@ -28,4 +28,5 @@ mod publications;
 mod registry_credentials;
 mod request;
 mod several;
+mod withdrawn_logins;
 mod world;

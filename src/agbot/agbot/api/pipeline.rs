@@ -1,5 +1,6 @@
 //! Carries out a request of the agbot's API: reads path and input, asks for the permission in the handler's signature, calls the handler.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use axum::body::Bytes;
@@ -11,6 +12,7 @@ use evenkeel_api::{Content, Documented, Endpoint, RequiredAccess, endpoint};
 use evenkeel_http_server::middleware::Client;
 use evenkeel_wire::agbot::upgrade::UpgradeRequest;
 use evenkeel_wire::exchange::utility::ApiResponse;
+use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -236,7 +238,7 @@ impl Names for InstancePath {
 
 /// The parameters and body of a request.
 pub(super) trait Input: Sized + Send + 'static {
-    /// True if invalid input is rejected before the caller is checked, because the check depends on it.
+    /// True if invalid input is rejected before the check of the caller that counts, because that depends on it.
     const IS_CHECKED_FIRST: bool = false;
 
     /// Reads the request.
@@ -392,12 +394,9 @@ where
     async fn respond(self, api: AgbotApi, request: Request, name: &'static str) -> Result<Response, Refusal> {
         let Begun { op, headers, client, request } = begin(api, request).await?;
         let action = action::<R, P>(&op, &headers, &request, name);
-        let mut input = I::read(request).await;
-        if I::IS_CHECKED_FIRST {
-            input = Ok(input?);
-        }
-        let permission = permitted::<R, P>(&op, &headers, client, action.as_ref()).await?;
-        let (input, context) = (input?, op.context.clone());
+        let check = || permitted::<R, P>(&op, &headers, client.clone(), action.as_ref());
+        let (permission, input) = checked_around(check, I::read(request), I::IS_CHECKED_FIRST).await?;
+        let context = op.context.clone();
         recorded(&context, &headers, action, self(op, permission, input)).await
     }
 }
@@ -423,6 +422,31 @@ where
         let context = op.context.clone();
         recorded(&context, &headers, action, self(op, permission)).await
     }
+}
+
+/// Reads the input of a request between two checks of its caller: no memory is taken for a caller without the right, and a right that
+/// was withdrawn while the client held back its body is not used. Input that is there already is read before the only check.
+async fn checked_around<T, I, C>(
+    check: impl Fn() -> C,
+    read: impl Future<Output = Result<I, Refusal>>,
+    is_checked_first: bool,
+) -> Result<(T, I), Refusal>
+where
+    C: Future<Output = Result<T, Refusal>>,
+{
+    let mut read = pin!(read);
+    let input = match read.as_mut().now_or_never() {
+        Some(input) => input,
+        None => {
+            check().await?;
+            read.await
+        }
+    };
+    if is_checked_first {
+        let input = input?;
+        return Ok((check().await?, input));
+    }
+    Ok((check().await?, input?))
 }
 
 /// A request whose path was read.
@@ -507,7 +531,37 @@ async fn permitted<R: Right, P: Names>(
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
+
+    /// The steps of a request, the check of whose caller ends as `verdicts` say, in this order.
+    async fn steps(is_there: bool, mut verdicts: Vec<bool>) -> (Vec<&'static str>, bool) {
+        verdicts.reverse();
+        let (log, verdicts) = (RefCell::new(Vec::new()), RefCell::new(verdicts));
+        let check = || async {
+            log.borrow_mut().push("check");
+            let is_allowed = verdicts.borrow_mut().pop().expect("no further check");
+            if is_allowed { Ok(()) } else { Err(Refusal::new(StatusCode::UNAUTHORIZED, "")) }
+        };
+        let read = async {
+            if !is_there {
+                tokio::task::yield_now().await;
+            }
+            log.borrow_mut().push("read");
+            Ok(())
+        };
+        let is_done = checked_around(check, read, false).await.is_ok();
+        (log.into_inner(), is_done)
+    }
+
+    #[tokio::test]
+    async fn body_that_is_awaited_is_read_between_two_checks_of_the_caller() {
+        assert_eq!(steps(true, vec![true]).await, (vec!["read", "check"], true));
+        assert_eq!(steps(false, vec![true, true]).await, (vec!["check", "read", "check"], true));
+        assert_eq!(steps(false, vec![false]).await, (vec!["check"], false));
+        assert_eq!(steps(false, vec![true, false]).await, (vec!["check", "read", "check"], false));
+    }
 
     async fn body(status: StatusCode, form: CodeForm) -> String {
         let response = Refusal::new(status, "why").into_response(form);

@@ -7,7 +7,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use evenkeel_access::{Caller, LoginKind, Role, is_reserved_name, is_root};
@@ -17,18 +16,18 @@ use evenkeel_exchange_store::provided_account::{self, ProvidedAccount, Subject};
 use evenkeel_http_server::limit::{LoginFailure, client_prefix};
 use evenkeel_oidc::{GroupRole, MAX_TOKEN_BYTES, OidcError, Person, Provider};
 use evenkeel_store::StoreError;
-use http::{HeaderMap, header};
+use http::HeaderValue;
 use uuid::Uuid;
 
 use super::demotion::withdraw_approvals;
 use super::remembered::Remembered;
 use crate::notice::forget_login;
 use crate::operation::audit::AuditedRequest;
-use crate::operation::transaction::{Finished, WriteTx};
+use crate::operation::transaction::{Finished, Origin, WriteTx};
 use crate::{ApiError, Exchange};
 
 /// Header that names the organization for users with roles in several.
-const ORGANIZATION: &str = "x-organization";
+pub(super) const ORGANIZATION: &str = "x-organization";
 const SCHEME: &str = "bearer";
 /// The login that failed logins with tokens count for: their account is unknown.
 const UNKNOWN: (&str, &str) = ("", SCHEME);
@@ -43,11 +42,19 @@ pub(crate) struct Token<'r> {
     org: Option<&'r str>,
 }
 
-/// Reads `Authorization: Bearer …`; `None` for other schemes.
-pub(crate) fn token(headers: &HeaderMap) -> Option<Token<'_>> {
-    let (scheme, text) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-    let org = headers.get(ORGANIZATION).and_then(|org| org.to_str().ok()).filter(|org| !org.is_empty());
+/// Reads `Authorization: Bearer …` and the organization that was asked for; `None` for other schemes.
+pub(crate) fn token<'r>(
+    authorization: &'r HeaderValue,
+    organization: Option<&'r HeaderValue>,
+) -> Option<Token<'r>> {
+    let (scheme, text) = authorization.to_str().ok()?.split_once(' ')?;
+    let org = organization.and_then(|org| org.to_str().ok()).filter(|org| !org.is_empty());
     scheme.eq_ignore_ascii_case(SCHEME).then(|| Token { text: text.trim(), org })
+}
+
+/// Returns whether a header holds a token.
+pub(super) fn is_token(authorization: &HeaderValue) -> bool {
+    token(authorization, None).is_some()
 }
 
 #[derive(Clone)]
@@ -62,14 +69,12 @@ pub(crate) struct BearerLogins {
     provider: Provider,
     process_key: [u8; 32],
     known: Remembered<[u8; 32], Known>,
-    /// Counts removals: what was read before one may not be remembered after it.
-    removals: AtomicU64,
 }
 
 impl BearerLogins {
     pub(crate) fn new(provider: Provider) -> BearerLogins {
         let known = Remembered::new(CAPACITY, REMEMBERED_FOR);
-        BearerLogins { provider, process_key: rand::random(), known, removals: AtomicU64::new(0) }
+        BearerLogins { provider, process_key: rand::random(), known }
     }
 
     pub(crate) fn provider(&self) -> &Provider {
@@ -98,7 +103,7 @@ impl BearerLogins {
         {
             return Ok(known.caller);
         }
-        let removals = self.removals.load(Ordering::SeqCst);
+        let position = exchange.withdrawals().position();
         let person = self.verify(exchange, token, address).await?;
         let rule = self.provider.settings().choose_role(&person.groups, token.org);
         let rule = rule.ok_or_else(|| {
@@ -106,8 +111,10 @@ impl BearerLogins {
         })?;
         let caller = Arc::new(self.caller(exchange, &person, rule, address).await?);
         self.known.insert(slot, Known { caller: caller.clone(), expires_at: person.expires_at });
-        if self.removals.load(Ordering::SeqCst) != removals {
+        if exchange.withdrawals().concern(&caller, position) {
             self.known.forget(&slot);
+            // Another request may have found it until now.
+            exchange.withdrawals().note(&caller.org, &caller.id);
         }
         Ok(caller)
     }
@@ -133,14 +140,12 @@ impl BearerLogins {
 
     /// Forgets the tokens of an account; `id` `*` forgets all of the organization.
     pub(crate) fn forget(&self, org: &str, id: &str) {
-        self.removals.fetch_add(1, Ordering::SeqCst);
         let is_of = |known: &Known| known.caller.org == org && (id == "*" || known.caller.id == id);
         self.known.forget_where(is_of);
     }
 
     /// Forgets everything.
     pub(crate) fn forget_all(&self) {
-        self.removals.fetch_add(1, Ordering::SeqCst);
         self.known.forget_all();
     }
 
@@ -173,13 +178,12 @@ impl BearerLogins {
             let may_link = self.provider.settings().link_existing_users;
             let audited = Arc::new(AuditedRequest::of_login(caller.clone(), address));
             let work = |tx| provide(exchange, tx, &wanted, who, may_link);
-            exchange.write(Permitted::of_login, Some(&audited), "account.provide", work).await.map_err(
-                |error| {
-                    error.explain("account_org_fk", || {
-                        ApiError::access_denied(format!("organization '{org}' of your role does not exist"))
-                    })
-                },
-            )?;
+            let origin = Origin { audited: Some(&audited), login: None };
+            exchange.write(Permitted::of_login, origin, "account.provide", work).await.map_err(|error| {
+                error.explain("account_org_fk", || {
+                    ApiError::access_denied(format!("organization '{org}' of your role does not exist"))
+                })
+            })?;
             tracing::info!(account.org = org, account.name = %wanted.name, role = ?role, "an account follows the identity provider");
         }
         Ok(caller)
@@ -277,20 +281,15 @@ fn refused(error: OidcError) -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     #[test]
     fn only_the_bearer_scheme_is_a_token() {
         let with = |value: &'static str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::AUTHORIZATION, HeaderValue::from_static(value));
-            token(&headers).map(|token| token.text.to_owned())
+            token(&HeaderValue::from_static(value), None).map(|token| token.text.to_owned())
         };
         assert_eq!(with("bEARER  a.b.c"), Some("a.b.c".to_owned()));
         assert_eq!(with("Basic a"), None);
         assert_eq!(with("Bearer"), None);
-        assert!(token(&HeaderMap::new()).is_none());
     }
 }

@@ -20,6 +20,7 @@ use super::basic::{Login, bad_credentials};
 use super::hash::{SecretHasher, is_outdated};
 use super::hash_queue::PriorityClass;
 use super::remembered::Remembered;
+use super::withdrawals::Withdrawals;
 use crate::ApiError;
 use crate::limit::Limiter;
 
@@ -90,8 +91,9 @@ pub struct Credentials {
     recently_failed: Remembered<IpAddr, ()>,
     /// True once the stored password of root is the configured one; until then it is not accepted.
     is_root_settled: watch::Sender<bool>,
-    /// Counts removals: what was read before one may not be remembered after it.
+    /// Counts removals: a refusal from before one may not be remembered after it.
     removals: AtomicU64,
+    withdrawals: Withdrawals,
 }
 
 impl Credentials {
@@ -109,12 +111,18 @@ impl Credentials {
             recently_failed: Remembered::new(FAILED_CAPACITY, FAILED_FOR),
             is_root_settled: watch::Sender::new(true),
             removals: AtomicU64::new(0),
+            withdrawals: Withdrawals::default(),
         }
     }
 
     /// Returns the hasher for secrets that are to be stored.
     pub fn hasher(&self) -> &SecretHasher {
         &self.hasher
+    }
+
+    /// Returns the logins that were withdrawn lately.
+    pub(crate) fn withdrawals(&self) -> &Withdrawals {
+        &self.withdrawals
     }
 
     /// Identifies the caller of a login from an address.
@@ -142,13 +150,15 @@ impl Credentials {
         {
             return Ok(found.caller);
         }
-        let removals = self.removals.load(Ordering::SeqCst);
+        let position = self.withdrawals.position();
         // Rare and large: it must not make the path of every request large, too.
         let caller = Box::pin(self.check(&login, verifier, address, limiter)).await?;
         checked.insert(slot.to_owned(), Checked { verifier, caller: caller.clone() });
         self.proven.insert(verifier, ());
-        if self.removals.load(Ordering::SeqCst) != removals {
+        if self.withdrawals.concern(&caller, position) {
             checked.forget(slot);
+            // Another request may have found it until now.
+            self.withdrawals.note(&caller.org, &caller.id);
         }
         Ok(caller)
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use evenkeel_access::{Caller, MULTI_TENANT_ORG, Role};
 use evenkeel_http_server::middleware::Client;
 use evenkeel_wire::exchange::forwarded::{CLIENT_ADDRESS, FORWARDED_BY};
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 
 use super::basic::{parse_login, read_login};
@@ -55,6 +56,27 @@ pub(super) async fn examine(
     }
     exchange.limiter().count_forwarded(named)?;
     Ok((Some(named), agbot))
+}
+
+/// Returns whether a request was made by an agbot for its caller.
+pub(crate) fn is_by_agbot(request: &Parts) -> bool {
+    request.extensions.get::<ActingAgbot>().is_some()
+}
+
+/// Identifies the agbot that forwarded a request again, after its body has arrived.
+///
+/// # Errors
+/// 503 when the store does not respond.
+pub(crate) async fn confirm_agbot(exchange: &Exchange, request: &mut Parts) -> Result<(), ApiError> {
+    if request.extensions.remove::<ActingAgbot>().is_none() {
+        return Ok(());
+    }
+    let Some(proof) = request.headers.get(FORWARDED_BY) else { return Ok(()) };
+    let address = request.extensions.get::<Client>().map(|client| client.address);
+    if let Some(agbot) = acting_agbot(exchange, proof, address).await? {
+        request.extensions.insert(agbot);
+    }
+    Ok(())
 }
 
 fn address(value: &HeaderValue) -> Option<IpAddr> {

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use evenkeel_access::Caller;
 use evenkeel_http_server::limit::{LoginFailure, client_prefix};
 use evenkeel_http_server::middleware::Client;
-use http::{HeaderMap, header};
+use http::HeaderMap;
 
-use super::basic::parse_login;
+use super::basic::{bad_credentials, parse_login, read_login};
 use super::bearer;
 use super::forwarded::{self, ActingAgbot};
+use super::presented::PresentedLogin;
 use crate::{ApiError, Exchange};
 
 /// The address of the client that an authenticated request comes from, as limits and records have it.
@@ -21,6 +22,7 @@ pub(crate) struct ClientAddress(pub(crate) Option<IpAddr>);
 pub(crate) struct Authenticated {
     pub(crate) address: Option<IpAddr>,
     pub(crate) caller: Arc<Caller>,
+    pub(crate) login: Arc<PresentedLogin>,
     /// The agbot that makes the request for the caller, if it has proved itself.
     pub(crate) agbot: Option<ActingAgbot>,
 }
@@ -41,13 +43,14 @@ pub(crate) async fn authenticate(
         true => Box::pin(forwarded::examine(exchange, headers, client)).await?,
         false => (client.map(|client| client.address), None),
     };
-    let caller = identify(exchange, headers, address).await?;
+    let login = Arc::new(PresentedLogin::of(exchange, headers, address));
+    let caller = identify(exchange, &login).await?;
     exchange.limiter().count_caller(&caller, address)?;
     if let Some(client) = client {
         client.note_login();
     }
     exchange.note_run(&caller, headers).await?;
-    Ok(Authenticated { address, caller, agbot })
+    Ok(Authenticated { address, caller, login, agbot })
 }
 
 /// Identifies the agent that confirms that everything has stopped on its own node, which was deleted while it was alive; none for anybody
@@ -68,21 +71,20 @@ pub(crate) async fn authenticate_departed(
     exchange.credentials().identify_departed(&login, address, exchange.limiter()).await
 }
 
-async fn identify(
-    exchange: &Exchange,
-    headers: &HeaderMap,
-    address: Option<IpAddr>,
-) -> Result<Arc<Caller>, ApiError> {
+/// Identifies the caller of presented credentials.
+///
+/// # Errors
+/// 401 for credentials that are absent, garbled or wrong, 429 after too many of them, 503 when the store does not respond.
+pub(super) async fn identify(exchange: &Exchange, login: &PresentedLogin) -> Result<Arc<Caller>, ApiError> {
     exchange.feed().current().await?;
+    let (authorization, address) = (login.authorization().ok_or_else(bad_credentials)?, login.address());
     if let Some(logins) = exchange.bearer_logins()
-        && let Some(token) = bearer::token(headers)
+        && let Some(token) = bearer::token(authorization, login.organization())
     {
         return Box::pin(logins.identify(exchange, &token, address)).await;
     }
-    let login = parse_login(headers).inspect_err(|_| {
-        if headers.contains_key(header::AUTHORIZATION) {
-            exchange.failed_logins().note(LoginFailure::Malformed, address.map(client_prefix), "");
-        }
+    let login = read_login(authorization).inspect_err(|_| {
+        exchange.failed_logins().note(LoginFailure::Malformed, address.map(client_prefix), "");
     })?;
     exchange.credentials().identify(login, address, exchange.limiter()).await
 }

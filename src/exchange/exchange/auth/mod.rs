@@ -11,10 +11,14 @@ mod forwarded;
 mod hash;
 mod hash_queue;
 mod layer;
+mod presented;
 mod remembered;
+mod withdrawals;
 
 pub(crate) use bearer::BearerLogins;
 pub use credentials::Credentials;
-pub(crate) use forwarded::ActingAgbot;
+pub(crate) use forwarded::{ActingAgbot, confirm_agbot, is_by_agbot};
 pub use hash::SecretHasher;
 pub(crate) use layer::{Authenticated, ClientAddress, authenticate, authenticate_departed};
+pub(crate) use presented::{PresentedLogin, login_changed};
+pub(crate) use withdrawals::Withdrawals;

@@ -29,6 +29,8 @@ use waiters::Waiters;
 
 /// Category of rows that only invalidate caches of other exchanges.
 pub const INTERNAL: &str = "internal";
+/// Subject of an internal row: cached credentials to invalidate.
+pub(crate) const CREDENTIAL: &str = "credential";
 /// Limit of concurrent reads of changes that are not in memory: each holds a page or two of them. Clients
 /// that begin at 0 wait for each other.
 const STORED_READS: usize = 4;
@@ -145,6 +147,11 @@ impl Feed {
     /// When the database does not respond for long.
     pub(crate) async fn current(&self) -> Result<(), StoreError> {
         self.peers.current().await
+    }
+
+    /// Returns whether [`Feed::current`] need not wait.
+    pub(crate) fn is_current(&self) -> bool {
+        self.peers.is_current()
     }
 
     /// Reads news of other exchanges without waiting.

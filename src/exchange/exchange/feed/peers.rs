@@ -103,7 +103,8 @@ impl Peers {
         self.current_until.send_replace(until);
     }
 
-    fn is_current(&self) -> bool {
+    /// Returns whether this exchange may serve from memory.
+    pub fn is_current(&self) -> bool {
         self.begun.elapsed() < Duration::from_nanos(self.current_nanos.load(Ordering::Acquire))
     }
 

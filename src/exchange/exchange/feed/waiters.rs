@@ -8,11 +8,11 @@ use evenkeel_exchange_store::change::SequencedChange;
 use evenkeel_ids::NodeId;
 use tokio::sync::Notify;
 
-use super::INTERNAL;
+use super::{CREDENTIAL, INTERNAL};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Interest {
-    /// Changes of one node.
+    /// Changes of one node, and of the login of this name, whatever its kind: names are unique among the logins of an organization.
     Node(NodeId),
     /// Changes of an organization that concern all its nodes.
     OrgWide(String),
@@ -22,6 +22,13 @@ enum Interest {
     Public,
     /// Everything.
     All,
+}
+
+impl Interest {
+    /// Returns whether it includes the login of a caller in an organization; `*` for any.
+    fn is_of_login_in(&self, org: &str) -> bool {
+        matches!(self, Interest::Node(node) if org == "*" || node.org() == org)
+    }
 }
 
 /// Parked polls with the changes that they wait for.
@@ -49,6 +56,15 @@ impl Waiters {
     /// Wakes those whom the rows may concern.
     pub fn wake(&self, rows: &[Arc<SequencedChange>]) {
         let mut map = self.by_interest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut withdrawn = Vec::new();
+        for row in rows.iter().filter(|row| row.category == INTERNAL && row.resource == CREDENTIAL) {
+            match row.id.as_str() {
+                "*" => {
+                    withdrawn.extend(map.keys().filter(|interest| interest.is_of_login_in(&row.org)).cloned())
+                }
+                id => withdrawn.push(Interest::Node(NodeId::new(&row.org, id))),
+            }
+        }
         let mut notify = |interest: &Interest| {
             for notifier in
                 map.remove(interest).into_iter().flatten().filter_map(|notifier| notifier.upgrade())
@@ -56,6 +72,7 @@ impl Waiters {
                 notifier.notify_one();
             }
         };
+        withdrawn.iter().for_each(&mut notify);
         for row in rows.iter().filter(|row| row.category != INTERNAL) {
             notify(&Interest::All);
             notify(&Interest::Org(row.org.clone()));
@@ -72,14 +89,61 @@ impl Waiters {
 }
 
 fn interests(caller: &Caller, org: &str) -> Vec<Interest> {
+    let login = Interest::Node(NodeId::new(&caller.org, &caller.id));
     match caller.role {
-        Role::Root => vec![Interest::All],
-        Role::Agbot if caller.is_multi_tenant() => vec![Interest::All],
-        Role::Node => vec![
-            Interest::Node(NodeId::new(org, &caller.id)),
-            Interest::OrgWide(org.to_owned()),
-            Interest::Public,
-        ],
-        _ => vec![Interest::Org(org.to_owned()), Interest::Public],
+        Role::Root => vec![login, Interest::All],
+        Role::Agbot if caller.is_multi_tenant() => vec![login, Interest::All],
+        Role::Node => {
+            let abroad = (caller.org != org).then(|| Interest::Node(NodeId::new(org, &caller.id)));
+            let common = [login, Interest::OrgWide(org.to_owned()), Interest::Public];
+            common.into_iter().chain(abroad).collect()
+        }
+        _ => vec![login, Interest::Org(org.to_owned()), Interest::Public],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use jiff::Timestamp;
+
+    use super::*;
+
+    fn caller(role: Role, org: &str, id: &str) -> Caller {
+        Caller { role, org: org.to_owned(), id: id.to_owned(), owner: None }
+    }
+
+    fn withdrawal(org: &str, id: &str) -> Vec<Arc<SequencedChange>> {
+        vec![Arc::new(SequencedChange {
+            change_id: 1,
+            org: org.to_owned(),
+            id: id.to_owned(),
+            category: INTERNAL.to_owned(),
+            resource: CREDENTIAL.to_owned(),
+            operation: "deleted".to_owned(),
+            is_public: false,
+            changed_at: Timestamp::UNIX_EPOCH,
+        })]
+    }
+
+    #[test]
+    fn withdrawn_login_is_woken_and_no_other() {
+        let waiters = Waiters::default();
+        let wait = |role, org: &str, id: &str, of: &str| waiters.wait(&caller(role, org, id), of).boxed();
+        let mut polls = [
+            wait(Role::User, "o", "a", "o"),
+            wait(Role::Node, "o", "b", "p"),
+            wait(Role::Root, "root", "root", "o"),
+            wait(Role::Node, "p", "b", "p"),
+        ];
+        let mut woken = |org: &str, id: &str| {
+            waiters.wake(&withdrawal(org, id));
+            polls.iter_mut().map(|poll| poll.now_or_never().is_some()).collect::<Vec<_>>()
+        };
+        assert_eq!(woken("o", "c"), [false, false, false, false]);
+        assert_eq!(woken("o", "a"), [true, false, false, false]);
+        let mut polls = [wait(Role::User, "o", "a", "o"), wait(Role::Node, "o", "b", "p")];
+        waiters.wake(&withdrawal("o", "*"));
+        assert!(polls.iter_mut().all(|poll| poll.now_or_never().is_some()));
     }
 }

@@ -91,6 +91,11 @@ impl AuditedRequest {
         }
     }
 
+    /// The request of a caller who was identified again.
+    pub(crate) fn by(self, caller: Arc<Caller>) -> AuditedRequest {
+        AuditedRequest { caller, ..self }
+    }
+
     /// Returns the request of a login itself, which writes the account of a user of an identity provider.
     pub(crate) fn of_login(caller: Caller, address: Option<IpAddr>) -> AuditedRequest {
         let path = [caller.org.clone(), caller.id.clone()];

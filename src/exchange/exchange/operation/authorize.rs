@@ -9,7 +9,7 @@ use evenkeel_exchange_store::facts::{self, FactKind};
 use evenkeel_ids::NodeId;
 
 use super::pipeline::{Op, PathParameters};
-use crate::notice::CREDENTIAL;
+use crate::feed::CREDENTIAL;
 use crate::{ApiError, Exchange};
 
 /// The argument by which a handler names the right that its operation needs.

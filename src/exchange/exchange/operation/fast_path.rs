@@ -114,10 +114,10 @@ fn respond(
     let challenge = exchange.challenge();
     let response = async move {
         let accepted = Accepted::of(&request)?;
-        let Authenticated { caller, .. } =
+        let Authenticated { caller, login, .. } =
             auth::authenticate(&exchange, request.headers(), Some(&client)).await?;
         let path = PathValues::Plain(values);
-        let call = Call::receive(handler.body(), exchange, caller, path, request).await;
+        let call = Call::receive(handler.body(), exchange, (caller, login), path, request).await?;
         let response = handler.run(call).await?;
         Ok(accepted.check(response))
     };

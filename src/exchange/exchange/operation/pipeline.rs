@@ -15,15 +15,15 @@ use evenkeel_access::{Access, Caller, Permission, WriteRight};
 use evenkeel_api::{Content, Documented, MAX_ID};
 use evenkeel_exchange_store::permitted::Permitted;
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, Either};
 use http::request::Parts;
 use utoipa::openapi::path::Parameter;
 
 use super::audit::{AuditedOperation, AuditedRequest};
 use super::authorize::Grant;
 use super::fast_path::Values;
-use super::transaction::{Finished, WriteTx};
-use crate::auth::ClientAddress;
+use super::transaction::{Finished, Origin, WriteTx};
+use crate::auth::{self, ClientAddress, PresentedLogin};
 use crate::extract::{BodyKind, NoBody, Parameters, RequestBody, has_json_type, receive};
 use crate::{ApiError, Exchange};
 
@@ -31,16 +31,19 @@ use crate::{ApiError, Exchange};
 pub(crate) struct Op<P = (), Q = ()> {
     pub(crate) exchange: Exchange,
     pub(crate) caller: Arc<Caller>,
+    /// The credentials of the caller, to be [confirmed](Exchange::confirm) after a wait.
+    pub(crate) login: Arc<PresentedLogin>,
     pub(crate) path: P,
     pub(crate) parameters: Q,
     audit: Option<Arc<AuditedRequest>>,
 }
 
 impl<P, Q> Op<P, Q> {
-    /// Runs one named write: see [`Exchange::write`]. The permission proves that the caller may.
+    /// Runs one named write: see [`Exchange::write`]. The permission proves that the caller may, and is void when the login was withdrawn
+    /// before the commit.
     ///
     /// # Errors
-    /// Those of `work` and of the store; 503 when no connection is free in time or the write kept losing.
+    /// Those of `work`, of the store and of [`Exchange::confirm`]; 503 when no connection is free in time or the write kept losing.
     pub(crate) async fn write<R: WriteRight, T, F>(
         &self,
         permission: &Permission<R>,
@@ -51,7 +54,8 @@ impl<P, Q> Op<P, Q> {
         F: Future<Output = Result<Finished<R, T>, ApiError>>,
     {
         let permit = |tx| Permitted::new(tx, permission);
-        self.exchange.write(permit, self.audit.as_ref(), name, work).await
+        let origin = Origin { audited: self.audit.as_ref(), login: Some((&self.login, &self.caller)) };
+        self.exchange.write(permit, origin, name, work).await
     }
 }
 
@@ -224,6 +228,7 @@ type Received<P, Q> = (Op<P, Q>, Result<Bytes, ApiError>);
 pub(crate) struct Call {
     exchange: Exchange,
     caller: Arc<Caller>,
+    login: Arc<PresentedLogin>,
     path: PathValues,
     request: Parts,
     body: Result<Bytes, ApiError>,
@@ -231,20 +236,41 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Receives the body of a request.
+    /// Receives the body of a request, and identifies its caller again if the login was changed meanwhile: a client may send the last byte
+    /// of a body late.
+    ///
+    /// # Errors
+    /// 401 when the login was withdrawn; those of an identification.
     // It is read before the permission is asked for, so that a refusal leaves nothing of the request on the connection.
     // No async function: that would keep the request twice, and what every request allocates would be too large for the fast part of the
     // allocator.
     pub(super) fn receive(
         kind: BodyKind,
         exchange: Exchange,
-        caller: Arc<Caller>,
+        (caller, login): (Arc<Caller>, Arc<PresentedLogin>),
         path: PathValues,
         request: Request,
-    ) -> impl Future<Output = Call> + Send {
+    ) -> impl Future<Output = Result<Call, ApiError>> + Send {
         let (request, body) = request.into_parts();
         let body = receive(kind, has_json_type(&request.headers), body, exchange.max_body_bytes());
-        body.map(move |body| Call { exchange, caller, path, request, body, audit: None })
+        body.then(move |body| {
+            let call = Call { exchange, caller, login, path, request, body, audit: None };
+            let is_forwarded = auth::is_by_agbot(&call.request);
+            if !is_forwarded && call.exchange.is_confirmed(&call.login, &call.caller) {
+                Either::Left(ready(Ok(call)))
+            } else {
+                // Rare and large.
+                Either::Right(call.identified_again().boxed())
+            }
+        })
+    }
+
+    async fn identified_again(mut self) -> Result<Call, ApiError> {
+        if !self.login.is_departed() {
+            self.caller = self.exchange.identify_again(&self.login).await?;
+        }
+        auth::confirm_agbot(&self.exchange, &mut self.request).await?;
+        Ok(self)
     }
 
     /// Reads path and parameters.
@@ -252,9 +278,9 @@ impl Call {
     /// # Errors
     /// 400 when the parameters are not of their types.
     fn typed<P: PathParameters, Q: Parameters>(self) -> Result<Received<P, Q>, ApiError> {
-        let Call { exchange, caller, path, request, body, audit } = self;
+        let Call { exchange, caller, login, path, request, body, audit } = self;
         let (path, parameters) = (path.parse(&request)?, Q::read(&request)?);
-        Ok((Op { exchange, caller, path, parameters, audit }, body))
+        Ok((Op { exchange, caller, login, path, parameters, audit }, body))
     }
 }
 
@@ -330,7 +356,9 @@ pub(super) async fn routed(
     audited: Option<AuditedOperation>,
 ) -> Result<Response, ApiError> {
     let caller = request.extensions().get::<Arc<Caller>>().cloned();
-    let caller = caller.ok_or_else(|| ApiError::internal("the route is not behind the authentication"))?;
+    let login = request.extensions().get::<Arc<PresentedLogin>>().cloned();
+    let unguarded = || ApiError::internal("the route is not behind the authentication");
+    let (caller, login) = caller.zip(login).ok_or_else(unguarded)?;
     let (mut parts, body) = request.into_parts();
     let path = read_path(&mut parts).await?;
     let request = Request::from_parts(parts, body);
@@ -340,10 +368,11 @@ pub(super) async fn routed(
     }
     let audit = audited.filter(|_| is_recorded).map(|operation| {
         let address = request.extensions().get::<ClientAddress>().and_then(|address| address.0);
-        Arc::new(AuditedRequest::new(operation, &request, &path, caller.clone(), address))
+        AuditedRequest::new(operation, &request, &path, caller.clone(), address)
     });
     let path = PathValues::Decoded(path);
-    let mut call = Call::receive(handler.body(), exchange.clone(), caller, path, request).await;
+    let mut call = Call::receive(handler.body(), exchange.clone(), (caller, login), path, request).await?;
+    let audit = audit.map(|audit| Arc::new(audit.by(call.caller.clone())));
     call.audit = audit.clone();
     let response = handler.run(call).await;
     match audit {

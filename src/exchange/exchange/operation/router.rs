@@ -22,7 +22,7 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 use super::audit::AuditedOperation;
 use super::pipeline::{Run, routed};
 use super::row::{Kind, Operation};
-use crate::auth::{Authenticated, ClientAddress};
+use crate::auth::{Authenticated, ClientAddress, PresentedLogin};
 use crate::dot_segments::resolve_dot_segments;
 use crate::openapi::ServedDocument;
 use crate::request_times::Timer;
@@ -150,7 +150,7 @@ impl Guard {
         let accepted = Accepted::of(request)?;
         if !self.is_open(request) {
             let client = request.extensions().get::<Client>().cloned();
-            let Authenticated { address, caller, agbot } =
+            let Authenticated { address, caller, login, agbot } =
                 match auth::authenticate(&self.exchange, request.headers(), client.as_ref()).await {
                     // Rare and large: it must not make the path of every request large, too.
                     Err(refusal) if is_last_word(request) => {
@@ -158,12 +158,14 @@ impl Guard {
                         let address = client.map(|client| client.address);
                         let caller = auth::authenticate_departed(&self.exchange, (headers, path), address);
                         let caller = Box::pin(caller).await?.ok_or(refusal)?;
-                        Authenticated { address, caller, agbot: None }
+                        let login = Arc::new(PresentedLogin::of_departed(address));
+                        Authenticated { address, caller, login, agbot: None }
                     }
                     known => known?,
                 };
             request.extensions_mut().insert(ClientAddress(address));
             request.extensions_mut().insert(caller);
+            request.extensions_mut().insert(login);
             if let Some(agbot) = agbot {
                 request.extensions_mut().insert(agbot);
             }

@@ -6,6 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_access::Caller;
 use evenkeel_exchange_store::audit_state::{self, AuditedResource};
 use evenkeel_exchange_store::change::{self, Change};
 use evenkeel_exchange_store::permitted::Permitted;
@@ -13,6 +14,7 @@ use evenkeel_store::{Database, StoreError, Transaction, retry};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::audit::AuditedRequest;
+use crate::auth::{PresentedLogin, login_changed};
 use crate::{ApiError, Exchange};
 
 /// Time for which a write waits for a permit; clients give up at 45 seconds.
@@ -24,6 +26,15 @@ pub(crate) fn permit_count(database: &Database) -> usize {
     (connections * 3 / 4).max(1)
 }
 
+/// Origin of a write.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin<'a> {
+    /// The request that is recorded.
+    pub(crate) audited: Option<&'a Arc<AuditedRequest>>,
+    /// The login that has to be valid still, with its caller; none when the login itself writes.
+    pub(crate) login: Option<(&'a PresentedLogin, &'a Caller)>,
+}
+
 impl Exchange {
     /// Runs one named write of a request in a transaction of its own and commits what it [finishes](WriteTx::finish) with.
     ///
@@ -31,12 +42,15 @@ impl Exchange {
     /// and polls of this exchange see them: the commit that sequences the changes flushes both. A write that lost against a competing one
     /// runs again, so until its end `work` must have no effect but on its transaction.
     ///
+    /// The login is confirmed before each attempt, since a slow hash or another attempt may have taken long, and before the commit: nothing
+    /// is committed for a login whose withdrawal was acknowledged before.
+    ///
     /// # Errors
-    /// Those of `work` and of the store; 503 when no connection is free in time or the write kept losing.
+    /// Those of `work`, of the store and of [`Exchange::confirm`]; 503 when no connection is free in time or the write kept losing.
     pub(crate) async fn write<R, T, F>(
         &self,
         permit: impl Fn(Transaction) -> Permitted<R>,
-        audited: Option<&Arc<AuditedRequest>>,
+        origin: Origin<'_>,
         name: &'static str,
         work: impl Fn(WriteTx<R>) -> F,
     ) -> Result<T, ApiError>
@@ -44,9 +58,16 @@ impl Exchange {
         F: Future<Output = Result<Finished<R, T>, ApiError>>,
     {
         retry(name, || async {
-            let (tx, audited, slot) = self.begin(audited).await?;
+            if let Some((login, caller)) = origin.login {
+                self.confirm(login, caller).await?;
+            }
+            let (tx, audited, slot) = self.begin(origin.audited).await?;
             let Finished { write: WriteTx { tx, audited }, changes, value } =
                 work(WriteTx { tx: permit(tx), audited }).await?;
+            // No identification here: the transaction holds locks.
+            if origin.login.is_some_and(|(login, caller)| self.is_withdrawn(login, caller)) {
+                return Err(login_changed());
+            }
             self.commit(tx.into_transaction(), audited, changes, slot).await?;
             Ok(value)
         })

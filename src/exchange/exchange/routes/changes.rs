@@ -19,6 +19,7 @@ use http::HeaderMap;
 use http::request::Parts;
 use jiff::{SignedDuration, Timestamp};
 
+use crate::auth::PresentedLogin;
 use crate::extract::{Body, Parameters};
 use crate::feed::Selection;
 use crate::feed::visibility::View;
@@ -61,7 +62,7 @@ pub(crate) async fn poll_changes(
     _: Permission<right::OrgRead>,
     Body(request): Body<ChangesRequest>,
 ) -> Result<Created<ChangesResponse>, ApiError> {
-    let Op { exchange, caller, path: OrgPath { org }, parameters: WantedWait(timeout), .. } = op;
+    let Op { exchange, caller, login, path: OrgPath { org }, parameters: WantedWait(timeout), .. } = op;
     if request.max_records < 0 {
         return Err(ApiError::invalid_input("maxRecords must not be negative"));
     }
@@ -79,17 +80,17 @@ pub(crate) async fn poll_changes(
     };
     if selection.changes.is_empty() && limit > 0 && !timeout.is_zero() {
         // Large: it must not make the path of every poll large, too.
-        selection = Box::pin(parked(&exchange, &view, from, limit, selection.last, timeout)).await?;
+        let wait = parked(&exchange, (&login, &view), (from, limit), selection.last, timeout);
+        selection = Box::pin(wait).await?;
     }
     Ok(Created(response(selection, limit)))
 }
 
-/// Waits for changes after `seen` that the caller sees, until the timeout.
+/// Waits for changes after `seen` that the caller sees, until the timeout or the withdrawal of the login.
 async fn parked(
     exchange: &Exchange,
-    view: &View<'_>,
-    from: i64,
-    limit: usize,
+    (login, view): (&PresentedLogin, &View<'_>),
+    (from, limit): (i64, usize),
     seen: i64,
     timeout: Duration,
 ) -> Result<Selection, ApiError> {
@@ -99,11 +100,15 @@ async fn parked(
         && tokio::time::Instant::now() < until
         && !exchange.feed().is_draining()
     {
+        // After the changes were read: a withdrawal that this does not see has a later number, with which the wait ends at once.
+        exchange.confirm(login, view.caller).await?;
         let left = until - tokio::time::Instant::now();
         exchange.feed().park(view.caller, view.org, selection.last, left).await;
         let next = from.max(selection.last + 1);
         selection = exchange.feed().select(next, limit, |change| view.shows(change)).await?;
     }
+    // The changes may be those of another tenant by now.
+    exchange.confirm(login, view.caller).await?;
     Ok(selection)
 }
 
@@ -213,15 +218,16 @@ async fn stream_changes(
     op: Op<OrgPath, LastEventId>,
     _: Permission<right::OrgRead>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
-    let Op { exchange, caller, path: OrgPath { org }, parameters: LastEventId(seen), .. } = op;
+    let Op { exchange, caller, login, path: OrgPath { org }, parameters: LastEventId(seen), .. } = op;
     let from = seen.map_or(exchange.feed().last() + 1, |seen: i64| seen.saturating_add(1));
-    let start = StreamState { exchange, caller, org, next: from, waiting: Vec::new().into_iter() };
+    let start = StreamState { exchange, caller, login, org, next: from, waiting: Vec::new().into_iter() };
     Ok(Sse::new(futures_util::stream::unfold(start, next_event)).keep_alive(KeepAlive::default()))
 }
 
 struct StreamState {
     exchange: Exchange,
     caller: Arc<Caller>,
+    login: Arc<PresentedLogin>,
     org: String,
     next: i64,
     waiting: std::vec::IntoIter<Arc<SequencedChange>>,
@@ -239,10 +245,7 @@ async fn next_event(mut state: StreamState) -> Option<(Result<Event, Infallible>
                 .ok()?;
             return Some((Ok(event), state));
         }
-        touch(&state.exchange, &state.caller).await.inspect_err(|error| ended(&state, error)).ok()?;
-        let view = View { caller: &state.caller, org: &state.org, orgs: &[], knows_extensions: false };
-        let selection = state.exchange.feed().select(state.next, 1_000, |change| view.shows(change)).await;
-        let selection = selection.inspect_err(|error| ended(&state, error)).ok()?;
+        let selection = next_page(&state).await.inspect_err(|error| ended(&state, error)).ok()?;
         state.next = match selection.changes.last() {
             Some(newest) if selection.changes.len() == 1_000 => newest.change_id + 1,
             _ => selection.last + 1,
@@ -251,7 +254,7 @@ async fn next_event(mut state: StreamState) -> Option<(Result<Event, Infallible>
             if state.exchange.feed().is_draining() {
                 return None;
             }
-            // Credentials that were withdrawn end the stream at the latest here.
+            // It ends when the login is withdrawn, too.
             state
                 .exchange
                 .feed()
@@ -262,8 +265,25 @@ async fn next_event(mut state: StreamState) -> Option<(Result<Event, Infallible>
     }
 }
 
+/// Selects the next changes of a stream. Credentials that were withdrawn end the stream here: before the heartbeat, and before changes are
+/// shown that may be those of another tenant.
+async fn next_page(state: &StreamState) -> Result<Selection, ApiError> {
+    let StreamState { exchange, caller, login, org, next, .. } = state;
+    exchange.confirm(login, caller).await?;
+    touch(exchange, caller).await?;
+    let view = View { caller, org, orgs: &[], knows_extensions: false };
+    let selection = exchange.feed().select(*next, 1_000, |change| view.shows(change)).await?;
+    exchange.confirm(login, caller).await?;
+    Ok(selection)
+}
+
 /// The client opens another stream where this one ended.
-fn ended(state: &StreamState, error: &(dyn std::error::Error + 'static)) {
+fn ended(state: &StreamState, error: &ApiError) {
+    if error.is_unauthorized() {
+        tracing::info!(caller.id = %*state.caller, "change stream ended: its login was withdrawn");
+        return;
+    }
+    let error: &(dyn std::error::Error + 'static) = error;
     tracing::warn!(caller.id = %*state.caller, error, "change stream ended by an error");
 }
 
