@@ -12,6 +12,7 @@ use evenkeel_wire::exchange::forwarded::CLIENT_ADDRESS;
 use evenkeel_wire::exchange::node::NodeResponse;
 use http::{HeaderMap, StatusCode, header};
 
+use super::list_reads::READS;
 use super::pipeline::Refusal;
 use crate::context::Context;
 
@@ -186,6 +187,7 @@ pub(super) async fn seen_nodes(
     if client.may_read_all_nodes(org).await.map_err(|error| refused(error, org))? {
         return Ok(SeenNodes::All);
     }
+    let _permit = READS.permit(headers).await;
     let nodes = match client.list_node_ids(org).await {
         Ok(ids) => ids,
         Err(ClientError::Status { status: 403, .. }) => itself(&client, headers, org).await?,
