@@ -329,6 +329,28 @@ pub(super) async fn operated_nodes(
     }
 }
 
+/// Returns the nodes of an organization whose policies and user input the caller may write: those of [`operated_nodes`], and a node
+/// itself.
+///
+/// # Errors
+/// As [`operated_nodes`], apart from a node of the organization.
+pub(super) async fn written_nodes(
+    context: &Context,
+    headers: &HeaderMap,
+    org: &str,
+) -> Result<SeenNodes, Refusal> {
+    let forbidden = match operated_nodes(context, headers, org).await {
+        Ok((_, nodes)) => return Ok(nodes),
+        Err(refusal @ Refusal::Message(StatusCode::FORBIDDEN, _)) => refusal,
+        Err(refusal) => return Err(refusal),
+    };
+    let client = as_caller(context, headers)?;
+    itself(&client, headers, org).await.map(SeenNodes::Only).map_err(|refusal| match refusal {
+        Refusal::Message(StatusCode::FORBIDDEN, _) => forbidden,
+        other => other,
+    })
+}
+
 /// Returns true if the exchange shows its status counts to the caller.
 pub(super) async fn sees_counts(context: &Context, headers: &HeaderMap) -> bool {
     let Ok(client) = as_caller(context, headers) else { return false };
