@@ -32,11 +32,11 @@ impl fmt::Display for Side {
 pub struct FailedClause {
     /// The owner of the constraint.
     pub side: Side,
-    /// The whole constraint, as written.
+    /// The whole constraint as written, shortened when it is long.
     pub constraint: String,
-    /// The term inside it that is false; the whole constraint when it cannot be read.
+    /// The term inside it that is false, shortened like the constraint; the whole constraint when it cannot be read.
     pub clause: String,
-    /// Property the term is about; empty when the constraint cannot be read.
+    /// Property the term is about, shortened like the constraint; empty when the constraint cannot be read.
     pub property: String,
     /// Actual value; none when the property is missing.
     pub actual: Option<Value>,

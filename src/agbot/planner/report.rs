@@ -211,8 +211,11 @@ pub enum Blocked {
     },
     /// Constraints are not satisfied.
     Constraints {
-        /// Every failing term with its actual value.
+        /// Failing terms with their actual values, as many as are kept.
         clauses: Vec<FailedClause>,
+        /// Number of the other failing terms.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        more: usize,
     },
     /// Required user input has no value.
     UserInput {
@@ -514,6 +517,12 @@ impl Blocked {
                 | Self::Constraints { .. }
         )
     }
+}
+
+/// Serde calls it with a reference.
+#[expect(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 impl fmt::Display for Blocked {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use evenkeel_domain::policy::terms::write_more;
 use evenkeel_ids::{GroupId, NodeId, ServiceId};
 use jiff::Timestamp;
 
@@ -46,7 +47,7 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         }
         Blocked::DependencyMissing { service } => write!(out, "the needed service {service} does not exist"),
         Blocked::Suspended { service } => write!(out, "{service} is suspended on the node"),
-        Blocked::Constraints { clauses } => write_clauses(clauses, out),
+        Blocked::Constraints { clauses, more } => write_clauses(clauses, *more, out),
         Blocked::UserInput { detail } => write!(out, "user input is missing: {detail}"),
         Blocked::Unreadable { detail } => write!(out, "a policy cannot be read: {detail}"),
         Blocked::BuiltInsMissing { names } => {
@@ -292,12 +293,16 @@ fn write_parallelism(limit: u32, groups: &[GroupId], out: &mut fmt::Formatter<'_
     if groups.is_empty() { Ok(()) } else { write!(out, "; in progress: {}", list(groups)) }
 }
 
-fn write_clauses(clauses: &[crate::report::FailedClause], out: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn write_clauses(
+    clauses: &[crate::report::FailedClause],
+    more: usize,
+    out: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
     for (number, clause) in clauses.iter().enumerate() {
         let separator = if number == 0 { "" } else { "; " };
         write!(out, "{separator}{clause}")?;
     }
-    Ok(())
+    write_more(more, out)
 }
 
 fn write_members(

@@ -300,6 +300,48 @@ pub async fn list_nodes(
     Ok(rows.into_iter().map(NodeRow::from).collect())
 }
 
+/// Lists the ids of nodes of an organization, as [`list_nodes`] does, without reading the records.
+pub async fn list_node_ids(
+    conn: &mut PgConnection,
+    org: &str,
+    filter: &NodeFilter,
+    after: Option<&str>,
+    limit: i64,
+) -> Result<Vec<String>, StoreError> {
+    let owned_by = filter.owned_by.as_ref();
+    Ok(sqlx::query_scalar!(
+        "-- node.list_node_ids
+        SELECT node.node
+        FROM node
+        WHERE node.org = $1
+          AND CASE WHEN $2::text IS NULL THEN true ELSE node.owner_org = $2 AND node.owner = $3 END
+          AND CASE WHEN $4::text IS NULL THEN true ELSE node.org || '/' || node.node LIKE $4 END
+          AND CASE WHEN $5::text IS NULL THEN true ELSE node.name LIKE $5 END
+          AND CASE WHEN $6::text IS NULL THEN true ELSE node.arch LIKE $6 END
+          AND CASE WHEN $7::text IS NULL THEN true ELSE node.cluster_namespace LIKE $7 END
+          AND CASE WHEN $8::text IS NULL THEN true ELSE node.owner_org || '/' || node.owner LIKE $8 END
+          AND CASE WHEN $9::text IS NULL THEN true ELSE lower(node.node_type) = lower($9) END
+          AND CASE WHEN $10::boolean IS NULL THEN true ELSE node.is_namespace_scoped = $10 END
+          AND node.node > $11
+        ORDER BY node.node
+        LIMIT $12",
+        org,
+        owned_by.map(UserId::org),
+        owned_by.map(UserId::name),
+        filter.id.as_deref(),
+        filter.name.as_deref(),
+        filter.arch.as_deref(),
+        filter.cluster_namespace.as_deref(),
+        filter.owner.as_deref(),
+        filter.node_type.as_deref(),
+        filter.is_namespace_scoped,
+        after.unwrap_or_default(),
+        limit,
+    )
+    .fetch_all(conn)
+    .await?)
+}
+
 /// Inserts a node. The row's heartbeat, group and orchestration are not written: a new node is active.
 ///
 /// # Errors

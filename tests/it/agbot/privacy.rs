@@ -163,3 +163,46 @@ async fn unauthenticated_clients_see_nothing_and_counts_are_for_users() {
     assert!(anonymous["loaded"].is_boolean() && anonymous.get("nodes").is_none(), "{anonymous}");
     assert_eq!(hub.stop().await, 0);
 }
+
+#[tokio::test]
+async fn plans_of_stops_tell_users_nothing_about_nodes_and_groups_of_others() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    fill(&hub).await;
+    let path = "/orgs/o/orchestration/stops";
+    let group = |name: &str, members: Value| json!({"haGroup": {"group": name, "members": members}});
+    let policy = |node: &str| json!({"nodePolicy": {"node": node, "policy": {"constraints": []}}});
+    let (admin, user) = (("o/admin", "secret-admin"), ("o/u", "secret-u"));
+    eventually("the agbot knows both nodes and the group", || async {
+        let both = [
+            hub.call_as(admin, "POST", path, Some(policy("mine"))).await.0,
+            hub.call_as(admin, "POST", path, Some(policy("theirs"))).await.0,
+        ];
+        let of_group = hub.call_as(user, "POST", path, Some(group("g", json!(["mine"])))).await.0;
+        (both == [200, 200] && of_group == 403).then_some(())
+    })
+    .await;
+    let settings = json!({"settings": {"settings": {}}});
+    for (write, expected) in [
+        (group("g", json!(["mine", "theirs"])), 403),
+        (group("g", json!(["mine", "nobody"])), 403),
+        (group("g", Value::Null), 403),
+        (group("fresh", json!(["mine", "theirs"])), 404),
+        (group("fresh", json!(["mine", "nobody"])), 404),
+        (group("fresh", json!(["mine"])), 200),
+        (policy("theirs"), 404),
+        (policy("nobody"), 404),
+        (policy("mine"), 200),
+        (settings.clone(), 403),
+    ] {
+        let (status, body) = hub.call_as(user, "POST", path, Some(write.clone())).await;
+        assert_eq!(status, expected, "{write}: {body}");
+    }
+    // A node writes its own policy, and nothing else.
+    let node = ("o/mine", "secret-mine");
+    for (write, expected) in [(policy("mine"), 200), (policy("theirs"), 404), (settings, 403)] {
+        let (status, body) = hub.call_as(node, "POST", path, Some(write.clone())).await;
+        assert_eq!(status, expected, "{write}: {body}");
+    }
+    assert_eq!(hub.stop().await, 0);
+}

@@ -112,6 +112,7 @@ fn absurd_constraints() -> Vec<(Value, &'static str)> {
     let parentheses = format!("{}a == 1{}", "(".repeat(5_000), ")".repeat(5_000));
     vec![
         (json!([format!("a == {}", "x".repeat(1_000_000))]), "longer than the 65536 allowed"),
+        (json!([vec!["a == 1"; 1_001].join(" || ")]), "exceeds the 1000 comparisons allowed"),
         (json!(vec!["a == 1"; 10_000]), "more than the 1000 allowed"),
         (json!([nested(200)]), "deeper than the 128 levels"),
         (json!(["a == 1", nested(5_000)]), "deeper than the 128 levels"),

@@ -416,3 +416,44 @@ async fn poll_of_a_group_member_waits_for_the_message_that_follows_a_peers_repor
     let changes = must(poll.await, "a poll");
     assert_eq!(changes["changes"][0]["resource"], "nodemsgs");
 }
+
+#[tokio::test]
+async fn list_of_ids_holds_the_visible_nodes_without_their_records() {
+    let (_database, api) = exchange().await;
+    api.expect(201, "o/u:pu", "PUT", "/orgs/o/nodes/n1", node_body()).await;
+    api.expect(201, "o/v:pv", "PUT", "/orgs/o/nodes/n2", node_body()).await;
+    let path = "/orgs/o/nodes?idsOnly=true";
+    let all = api.expect(200, "o/admin:pa", "GET", path, Value::Null).await;
+    assert_eq!(all, json!({"nodes": {"o/n1": {}, "o/n2": {}}, "lastIndex": 0}));
+    let own = json!({"nodes": {"o/n2": {}}, "lastIndex": 0});
+    assert_eq!(api.expect(200, "o/v:pv", "GET", path, Value::Null).await, own);
+    let filtered = format!("{path}&idfilter=o/n2%25");
+    assert_eq!(api.expect(200, "o/admin:pa", "GET", &filtered, Value::Null).await, own);
+    api.expect(404, "o/admin:pa", "GET", &format!("{path}&nodetype=cluster"), Value::Null).await;
+    let whole = api.expect(200, "o/v:pv", "GET", "/orgs/o/nodes?idsOnly=false", Value::Null).await;
+    assert_eq!(whole["nodes"]["o/n2"]["name"], "n");
+}
+
+#[tokio::test]
+async fn fields_of_a_node_record_are_limited_and_longer_ones_stay_readable() {
+    let (database, api) = exchange().await;
+    let path = "/orgs/o/nodes/n";
+    let long = "x".repeat(1_025);
+    let mut node = node_body();
+    node["name"] = json!(long);
+    let refused = api.expect(400, "o/u:pu", "PUT", path, node).await;
+    let rule = "name: it has 1025 bytes, and a node record may have 1024 there";
+    assert!(refused["msg"].as_str().is_some_and(|text| text.contains(rule)), "{refused}");
+    api.expect(201, "o/u:pu", "PUT", path, node_body()).await;
+    let services = json!([{"url": "o/s", "policy": "x".repeat(65_536)}]);
+    for (field, value) in [("name", json!(long)), ("arch", json!(long)), ("registeredServices", services)] {
+        let refused = api.expect(400, "o/u:pu", "PATCH", path, json!({ field: value })).await;
+        let named = refused["msg"].as_str().is_some_and(|text| text.contains(&format!("{field}: it has")));
+        assert!(named, "{refused}");
+    }
+    let stored = "UPDATE node SET name = repeat('x', 5000), msg_end_point = repeat('y', 5000)";
+    must(database.connection().await.execute(stored).await, "a longer record");
+    api.expect(201, "o/u:pu", "PATCH", path, json!({"arch": "amd64"})).await;
+    let read = api.expect(200, "o/u:pu", "GET", path, Value::Null).await;
+    assert_eq!(read["nodes"]["o/n"]["name"].as_str().map(str::len), Some(5_000));
+}

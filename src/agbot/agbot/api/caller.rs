@@ -12,6 +12,7 @@ use evenkeel_wire::exchange::forwarded::CLIENT_ADDRESS;
 use evenkeel_wire::exchange::node::NodeResponse;
 use http::{HeaderMap, StatusCode, header};
 
+use super::list_reads::READS;
 use super::pipeline::Refusal;
 use crate::context::Context;
 
@@ -186,6 +187,7 @@ pub(super) async fn seen_nodes(
     if client.may_read_all_nodes(org).await.map_err(|error| refused(error, org))? {
         return Ok(SeenNodes::All);
     }
+    let _permit = READS.permit(headers).await;
     let nodes = match client.list_node_ids(org).await {
         Ok(ids) => ids,
         Err(ClientError::Status { status: 403, .. }) => itself(&client, headers, org).await?,
@@ -325,6 +327,28 @@ pub(super) async fn operated_nodes(
         SeenNodes::Only(nodes) => Ok((name, SeenNodes::Only(nodes))),
         SeenNodes::All | SeenNodes::PerOrg(_) => Err(forbidden),
     }
+}
+
+/// Returns the nodes of an organization whose policies and user input the caller may write: those of [`operated_nodes`], and a node
+/// itself.
+///
+/// # Errors
+/// As [`operated_nodes`], apart from a node of the organization.
+pub(super) async fn written_nodes(
+    context: &Context,
+    headers: &HeaderMap,
+    org: &str,
+) -> Result<SeenNodes, Refusal> {
+    let forbidden = match operated_nodes(context, headers, org).await {
+        Ok((_, nodes)) => return Ok(nodes),
+        Err(refusal @ Refusal::Message(StatusCode::FORBIDDEN, _)) => refusal,
+        Err(refusal) => return Err(refusal),
+    };
+    let client = as_caller(context, headers)?;
+    itself(&client, headers, org).await.map(SeenNodes::Only).map_err(|refusal| match refusal {
+        Refusal::Message(StatusCode::FORBIDDEN, _) => forbidden,
+        other => other,
+    })
 }
 
 /// Returns true if the exchange shows its status counts to the caller.

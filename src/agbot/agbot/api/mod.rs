@@ -18,6 +18,7 @@ pub(crate) mod health;
 mod health_evaluation;
 mod hidden;
 mod lasting;
+mod list_reads;
 mod login;
 mod orchestration;
 mod parameters;

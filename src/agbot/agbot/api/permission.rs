@@ -9,6 +9,7 @@ use super::actions::note_denied;
 use super::caller::{
     SeenNodes, calling_node, claimed_name, find_policy, may_administrate, may_operate, may_read_policies,
     missing_policy, operated_nodes, own_node, seen_nodes, seen_nodes_of, sees_counts, served_policy,
+    written_nodes,
 };
 use super::pipeline::{Names, Op, Refusal};
 
@@ -93,7 +94,8 @@ pub(super) mod right {
     /// To plan writes of a deployment policy: accounts that may read the policy, or would if it existed.
     pub(in crate::api) enum PolicyPlan {}
 
-    /// To plan writes of what deployment policies of an organization depend on: accounts that may read its policies.
+    /// To plan writes of what deployment policies of an organization depend on: callers that may read its policies, for what they may
+    /// write.
     pub(in crate::api) enum StopsPlan {}
 
     /// To act on a deployment policy: its owner, administrators of its organization and root.
@@ -177,13 +179,13 @@ pub(super) mod right {
     impl Right for StopsPlan {
         const ACCESS: RequiredAccess = RequiredAccess::Right("PolicyRead");
 
-        /// The nodes of the organization that the caller may read.
+        /// The nodes of the organization that the caller may write: all for those who administrate it.
         type Proof = SeenNodes;
 
         async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<SeenNodes, Refusal> {
             let org = op.path.org().unwrap_or_default();
             super::may_read_policies(&op.context, headers, org).await?;
-            super::seen_nodes_of(&op.context, headers, [org.to_owned()].into()).await
+            super::written_nodes(&op.context, headers, org).await
         }
     }
 

@@ -2,6 +2,8 @@
 //!
 //! Source: orchestration D3.
 
+use std::collections::BTreeSet;
+
 use axum::Json;
 use axum::extract::Request;
 use evenkeel_api::Content;
@@ -58,52 +60,51 @@ pub(super) async fn plan_stops(
 }
 
 /// Returns the write as the event that follows it.
-fn event(model: &Model, seen: &SeenNodes, org: &str, write: DependencyWrite) -> Result<Event, Refusal> {
+///
+/// # Errors
+/// 400 for an invalid write, 403 and 404 for one that the exchange would refuse to the caller: plans tell nothing about nodes and groups of
+/// others.
+fn event(model: &Model, written: &SeenNodes, org: &str, write: DependencyWrite) -> Result<Event, Refusal> {
     let invalid = |why: String| Refusal::new(StatusCode::BAD_REQUEST, why);
     let known = |node: &str| {
         let id = NodeId::new(org, node);
-        let record = model.node(&id).filter(|_| seen.shows(&id));
-        record.ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, format!("this agbot serves no node {id}")))
+        let record = model.node(&id).filter(|_| written.shows(&id));
+        record.ok_or_else(|| no_node(&id))
     };
     Ok(match write {
         DependencyWrite::NodePolicy { node, policy } => {
             let record = known(&node)?;
-            let written = policy.map_or_else(
+            let read = policy.map_or_else(
                 || Ok(NodePolicyFacts::default()),
                 |policy| {
                     let read = facts::node_policy(&Value::Object(policy));
                     read.unreadable.clone().map_or(Ok(read), |error| Err(invalid(format!("policy: {error}"))))
                 },
             );
-            let mut written = written?;
+            let mut facts = read?;
             // Its agent writes them again at once.
             for property in record.properties().into_iter().flat_map(|before| before.iter()) {
-                if is_node_property(&property.name) && !written.policy.properties.has(&property.name) {
-                    written
+                if is_node_property(&property.name) && !facts.policy.properties.has(&property.name) {
+                    facts
                         .policy
                         .properties
                         .add(property.clone())
                         .map_err(|error| invalid(error.to_string()))?;
                 }
             }
-            Event::NodePolicyChanged { node: record.facts.id.clone(), policy: Some(Box::new(written)) }
+            Event::NodePolicyChanged { node: record.facts.id.clone(), policy: Some(Box::new(facts)) }
         }
         DependencyWrite::UserInput { node, user_input } => {
             let mut node = known(&node)?.facts.clone();
             node.user_input = user_input.into_iter().map(Value::Object).collect();
             Event::NodeChanged { node: Box::new(node) }
         }
-        DependencyWrite::HaGroup { group, members: None } => {
-            Event::HaGroupRemoved { group: GroupId::new(org, &group) }
+        DependencyWrite::HaGroup { group, members } => {
+            ha_group_event(model, written, GroupId::new(org, &group), members)?
         }
-        DependencyWrite::HaGroup { group, members: Some(members) } => {
-            let id = GroupId::new(org, &group);
-            let members = members.iter().map(|member| NodeId::new(org, member));
-            let group = match model.group(&id).cloned() {
-                Some(known) => HaGroupFacts { members: members.collect(), ..known },
-                None => HaGroupFacts::new(id, members),
-            };
-            Event::HaGroupChanged { group: Box::new(group) }
+        DependencyWrite::Settings { .. } if !written.is_all() => {
+            let message = format!("an administrator of organization '{org}' is needed");
+            return Err(Refusal::new(StatusCode::FORBIDDEN, message));
         }
         DependencyWrite::Settings { settings } => {
             let patched = model.org_settings(org).clone().patched(Value::Object(settings));
@@ -112,4 +113,32 @@ fn event(model: &Model, seen: &SeenNodes, org: &str, write: DependencyWrite) -> 
             Event::OrgSettingsChanged { org, settings }
         }
     })
+}
+
+fn no_node(id: &NodeId) -> Refusal {
+    Refusal::new(StatusCode::NOT_FOUND, format!("this agbot serves no node {id}"))
+}
+
+/// Returns the change of a group, or its removal: by callers who may change every node in it, before and after.
+fn ha_group_event(
+    model: &Model,
+    written: &SeenNodes,
+    id: GroupId,
+    members: Option<Vec<String>>,
+) -> Result<Event, Refusal> {
+    let before = model.group(&id);
+    if before.is_some_and(|group| group.members.iter().any(|member| !written.shows(member))) {
+        let message = format!("the owner of all nodes of HA group '{id}' or an administrator is needed");
+        return Err(Refusal::new(StatusCode::FORBIDDEN, message));
+    }
+    let Some(members) = members else { return Ok(Event::HaGroupRemoved { group: id }) };
+    let members: BTreeSet<NodeId> = members.iter().map(|member| NodeId::new(id.org(), member)).collect();
+    if let Some(other) = members.iter().find(|member| !written.shows(member)) {
+        return Err(no_node(other));
+    }
+    let group = match before.cloned() {
+        Some(known) => HaGroupFacts { members, ..known },
+        None => HaGroupFacts::new(id, members),
+    };
+    Ok(Event::HaGroupChanged { group: Box::new(group) })
 }

@@ -93,6 +93,8 @@ pub fn prepare(
     set_privileged(&mut with_builtins, needs_privileges).map_err(unreadable)?;
     // Patterns have no properties and no constraints.
     let merged = if policy.pattern.is_none() {
+        require_valid(Side::DeploymentPolicy, &policy.policy)?;
+        own.map_or(Ok(()), |facts| require_valid(Side::ServicePolicy, &facts.policy))?;
         merge_service_policy(&policy.policy, &with_builtins)
     } else {
         ExternalPolicy::default()
@@ -113,6 +115,12 @@ pub fn prepare(
 
 fn unreadable(error: impl std::fmt::Display) -> Blocked {
     Blocked::Unreadable { detail: error.to_string() }
+}
+
+/// Tests the constraints of one side by itself: the limits of one policy are lower than those of merged ones.
+fn require_valid(side: Side, policy: &ExternalPolicy) -> Result<(), Blocked> {
+    let invalid = |error| Blocked::Unreadable { detail: format!("{side}: {error}") };
+    policy.constraints.validate().map_err(invalid)
 }
 
 fn read_constraints(own: &ConstraintList, merged: &ConstraintList) -> Result<Vec<Constraint>, Blocked> {

@@ -95,7 +95,7 @@ fn detail(read: Result<(), Blocked>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_domain::policy::ExternalPolicy;
+    use evenkeel_domain::policy::{ConstraintList, ExternalPolicy};
     use evenkeel_ids::{NodeId, PolicyId};
     use serde_json::json;
 
@@ -172,6 +172,33 @@ mod tests {
             );
             let text = explain(&model, &node, &policy_id, at(100)).text();
             assert!(text.contains(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn stored_policy_with_too_many_comparisons_is_not_evaluated_and_stops_nothing() {
+        let (node, policy_id) = pair();
+        let constraints: ConstraintList =
+            (0..900).map(|first| vec![format!("p{first} == v"); 45].join(" || ")).collect();
+        let large = ExternalPolicy { constraints, ..ExternalPolicy::default() };
+        let of_deployment = DeploymentPolicyFacts { policy: large.clone(), ..deployment_policy() };
+        let of_node = NodePolicyFacts { policy: large.clone(), ..NodePolicyFacts::default() };
+        let of_service = ServicePolicyFacts { policy: large, ..ServicePolicyFacts::default() };
+        assert_eq!(policy_errors(&of_deployment).len(), 1);
+        for event in [
+            Event::DeploymentPolicyChanged { policy: Box::new(of_deployment) },
+            Event::NodePolicyChanged { node: node.clone(), policy: Some(Box::new(of_node)) },
+            Event::ServicePolicyChanged {
+                service: service("s", "1.0.0").id,
+                policy: Some(Box::new(of_service)),
+            },
+        ] {
+            let mut model = model(deployment_policy());
+            model.apply(&event, at(100));
+            let found = fit(&model, &agreement("a"), at(100));
+            assert!(matches!(found, Fit::Unclear(_)), "{found:?}");
+            let refused = select(&model, &node, &policy_id, at(100)).unwrap_err().to_string();
+            assert!(refused.contains("constraint 22 exceeds the 1000 comparisons"), "{refused}");
         }
     }
 

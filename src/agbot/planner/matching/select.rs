@@ -4,7 +4,7 @@ use evenkeel_domain::policy::PropertyList;
 use evenkeel_ids::{NodeId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
 
-use super::{Consumer, evaluate};
+use super::{Consumer, evaluate::FailedTerms};
 use crate::{
     agreement::Agreement,
     engine,
@@ -313,20 +313,19 @@ fn test_constraints(record: &NodeRecord, consumer: &Consumer) -> Result<(), Bloc
     let (Some(properties), Some(constraints)) = (record.properties(), record.constraints()) else {
         return Err(Blocked::NoNodePolicy);
     };
-    let mut clauses = Vec::new();
+    let mut failed = FailedTerms::default();
     for constraint in &consumer.constraints {
-        let (side, text) = (constraint.side, &constraint.text);
-        evaluate::collect_failures(side, text, &constraint.tree, properties, &mut clauses);
+        failed.collect(constraint.side, &constraint.text, &constraint.tree, properties);
     }
     match record.constraint_tree() {
         Some(Err(detail)) => return Err(Blocked::Unreadable { detail: format!("node policy: {detail}") }),
         Some(Ok(tree)) if !tree.is_satisfied_by(&consumer.properties) => {
             let text = constraints.join(" AND ");
-            evaluate::collect_failures(Side::Node, &text, tree, &consumer.properties, &mut clauses);
+            failed.collect(Side::Node, &text, tree, &consumer.properties);
         }
         _ => {}
     }
-    if clauses.is_empty() { Ok(()) } else { Err(Blocked::Constraints { clauses }) }
+    failed.into_result()
 }
 
 /// Namespace rule for clusters (agreement protocol 3.8); a pattern's namespace has no default.

@@ -116,7 +116,7 @@ impl Model {
         let is_usable =
             |version: &str| consumers.iter().any(|((one, _), consumer)| one == version && consumer.is_ok());
         if facts.versions.is_empty() || !facts.versions.iter().all(|entry| is_usable(&entry.version)) {
-            trees.extend(facts.policy.constraints.parse().ok().filter(|tree| !trees.contains(tree)));
+            trees.extend(facts.policy.constraints.parse_own().ok().filter(|tree| !trees.contains(tree)));
         }
         trees
     }

@@ -137,7 +137,7 @@ impl NodeRecord {
                 constraints: facts.policy.constraints.clone(),
                 tree: match &facts.unreadable {
                     Some(error) => Err(error.clone()),
-                    None => facts.policy.constraints.parse().map_err(|error| error.to_string()),
+                    None => facts.policy.constraints.parse_own().map_err(|error| error.to_string()),
                 },
                 last_updated: facts.last_updated,
             }

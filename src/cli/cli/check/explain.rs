@@ -181,7 +181,7 @@ fn obstacles_of(
         let written = constraints.iter().find(|constraint| constraint.contains(failed.clause.as_str()));
         let clause = FailedClause {
             side,
-            constraint: written.unwrap_or(&failed.clause).clone(),
+            constraint: terms::reported_text(written.unwrap_or(&failed.clause)),
             clause: failed.clause.clone(),
             property: failed.property.clone(),
             actual: failed.actual.clone(),
@@ -189,19 +189,29 @@ fn obstacles_of(
         let text = clause.to_string();
         Obstacle { service: service.to_owned(), class: reason.class(), clause: Some(clause), text }
     };
+    let others = |more: usize| {
+        let text = format!("and {more} more");
+        (more > 0).then(|| Obstacle {
+            service: service.to_owned(),
+            class: reason.class(),
+            clause: None,
+            text,
+        })
+    };
     match reason {
-        Incompatibility::Policies(PolicyMismatch::NodeProperties(failed)) => failed
-            .iter()
-            .map(|one| match own.contains(&one.clause) {
+        Incompatibility::Policies(PolicyMismatch::NodeProperties(failed)) => {
+            let shown = failed.shown.iter().map(|one| match own.contains(&one.clause) {
                 true => of_clause(one, Side::DeploymentPolicy, &policy.policy.constraints),
                 // Constraints that are not part of the deployment policy came in with the service.
                 false => of_clause(one, Side::ServicePolicy, &ConstraintList::default()),
-            })
-            .collect(),
+            });
+            shown.chain(others(failed.more)).collect()
+        }
         Incompatibility::Policies(PolicyMismatch::ConsumerProperties(failed)) => {
             let constraints = node.policy.as_ref().map(|policy| policy.deployment_policy().constraints);
             let constraints = constraints.unwrap_or_default();
-            failed.iter().map(|one| of_clause(one, Side::Node, &constraints)).collect()
+            let shown = failed.shown.iter().map(|one| of_clause(one, Side::Node, &constraints));
+            shown.chain(others(failed.more)).collect()
         }
         other => vec![plain(service, other)],
     }
@@ -218,7 +228,7 @@ fn clauses_of_policy(node: &NodeInput, policy: &PolicyInput) -> BTreeSet<String>
     });
     let failed = properties
         .and_then(|properties| failed_clauses(&policy.policy.constraints, &properties).ok().flatten());
-    failed.into_iter().flatten().map(|failed| failed.clause).collect()
+    failed.into_iter().flat_map(|failed| failed.shown).map(|failed| failed.clause).collect()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::constraint::{ConstraintError, ConstraintList, Expression, Predicate};
+use super::constraint::{ConstraintError, ConstraintList, Predicate};
 use super::internal::{
     AgreementProtocol, InternalPolicy, NoCommonProtocol, Workload, common_protocols, merge_api_specs,
 };
@@ -15,18 +15,18 @@ use super::property::PropertyList;
 /// The protocol version that every proposal names.
 pub const PROTOCOL_VERSION: i64 = 1;
 
-/// Maximum number of failing comparisons reported for one list of constraints.
-pub const MAX_REPORTED_CLAUSES: usize = 1_000;
+/// Maximum number of failing comparisons that are kept and shown; the others are counted.
+pub const MAX_REPORTED_CLAUSES: usize = 50;
 
-/// Maximum number of characters of a reported text value before it is shortened.
-const MAX_REPORTED_VALUE: usize = 200;
+/// Maximum number of characters of a reported text before it is shortened.
+const MAX_REPORTED_TEXT: usize = 200;
 
 /// A failing comparison with the actual value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FailedClause {
-    /// The comparison as written.
+    /// The comparison as written, shortened when it is long.
     pub clause: String,
-    /// The compared property.
+    /// The compared property, shortened like the comparison.
     pub property: String,
     /// The property's value, shortened when it is a long text; `None` when there is no such property.
     pub actual: Option<Value>,
@@ -38,19 +38,60 @@ impl FailedClause {
         let mut named = properties.iter().filter(|property| property.name == name);
         let decisive = named.clone().find(|property| predicate.compare(property).is_some());
         let actual = decisive.or_else(|| named.next()).map(|property| reported_value(&property.value));
-        Self { clause: predicate.to_string().trim().to_owned(), property: name.to_owned(), actual }
+        Self { clause: reported_text(predicate.source().trim()), property: reported_text(name), actual }
+    }
+}
+
+/// Returns a text as reports show it: long ones are shortened, because a report repeats them for each node.
+pub fn reported_text(text: &str) -> String {
+    match text.char_indices().nth(MAX_REPORTED_TEXT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }
 
 fn reported_value(value: &Value) -> Value {
     match value {
-        Value::String(text) => match text.char_indices().nth(MAX_REPORTED_VALUE) {
-            Some((end, _)) => Value::String(format!("{}…", &text[..end])),
-            None => value.clone(),
-        },
+        Value::String(text) => Value::String(reported_text(text)),
         Value::Array(_) | Value::Object(_) => Value::Null,
         scalar => scalar.clone(),
     }
+}
+
+/// Failing comparisons, of which only the first ones are kept.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FailedClauses {
+    /// The first ones, in the order of the text, at most [`MAX_REPORTED_CLAUSES`].
+    pub shown: Vec<FailedClause>,
+    /// Number of the others.
+    pub more: usize,
+}
+
+impl FailedClauses {
+    /// Describes failing comparisons with the values that the properties have.
+    pub fn new(failing: &[&Predicate], properties: &PropertyList) -> Self {
+        let kept = failing.len().min(MAX_REPORTED_CLAUSES);
+        let shown = failing[..kept].iter().map(|predicate| FailedClause::new(predicate, properties));
+        Self { shown: shown.collect(), more: failing.len() - kept }
+    }
+}
+
+impl fmt::Display for FailedClauses {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, clause) in self.shown.iter().enumerate() {
+            let separator = if number == 0 { "" } else { "; " };
+            write!(formatter, "{separator}{clause}")?;
+        }
+        write_more(self.more, formatter)
+    }
+}
+
+/// Writes the number of failing comparisons that are not shown, after those that are.
+///
+/// # Errors
+/// Those of the formatter.
+pub fn write_more(more: usize, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if more == 0 { Ok(()) } else { write!(out, "; and {more} more") }
 }
 
 impl fmt::Display for FailedClause {
@@ -69,14 +110,14 @@ pub enum PolicyMismatch {
     #[error("the schema version is \"{producer}\" on the node's side and \"{consumer}\" on the other")]
     SchemaVersion { producer: String, consumer: String },
     /// The producer's properties do not satisfy the consumer's constraints.
-    #[error("properties of the node do not satisfy the deployment or service policy: {}", joined(.0))]
-    NodeProperties(Vec<FailedClause>),
+    #[error("properties of the node do not satisfy the deployment or service policy: {0}")]
+    NodeProperties(FailedClauses),
     /// The consumer's constraints are invalid.
     #[error("constraints of the deployment or service policy cannot be evaluated: {0}")]
     ConsumerConstraintsUnreadable(ConstraintError),
     /// The consumer's properties do not satisfy the producer's constraints.
-    #[error("properties of the deployment or service policy do not satisfy the node: {}", joined(.0))]
-    ConsumerProperties(Vec<FailedClause>),
+    #[error("properties of the deployment or service policy do not satisfy the node: {0}")]
+    ConsumerProperties(FailedClauses),
     /// The producer's constraints are invalid.
     #[error("constraints of the node cannot be evaluated: {0}")]
     NodeConstraintsUnreadable(ConstraintError),
@@ -86,10 +127,6 @@ pub enum PolicyMismatch {
     /// Data verification or metering cannot be merged.
     #[error("data verification or metering of the two sides cannot be merged")]
     DataVerification,
-}
-
-fn joined(clauses: &[FailedClause]) -> String {
-    clauses.iter().map(FailedClause::to_string).collect::<Vec<_>>().join("; ")
 }
 
 /// Checks whether an agreement is possible between a producer and a consumer.
@@ -159,52 +196,16 @@ fn differ_in_data_verification(
 /// Returns the failing comparisons, `None` when the properties satisfy the constraints.
 ///
 /// # Shape
-/// In the order of the text, at most [`MAX_REPORTED_CLAUSES`]; of alternatives that all fail, those of each.
+/// In the order of the text; of alternatives that all fail, those of each.
 /// # Errors
 /// [`ConstraintError`] when the constraints are invalid.
 pub fn failed_clauses(
     constraints: &ConstraintList,
     properties: &PropertyList,
-) -> Result<Option<Vec<FailedClause>>, ConstraintError> {
+) -> Result<Option<FailedClauses>, ConstraintError> {
     let expression = constraints.parse()?;
-    let mut failing = Vec::new();
-    if collect_failing(&expression, properties, &mut failing) {
-        return Ok(None);
-    }
-    failing.truncate(MAX_REPORTED_CLAUSES);
-    Ok(Some(failing.into_iter().map(|predicate| FailedClause::new(predicate, properties)).collect()))
-}
-
-/// Returns whether the properties satisfy the expression and appends the failing comparisons, evaluating each once.
-fn collect_failing<'a>(
-    expression: &'a Expression,
-    properties: &PropertyList,
-    failing: &mut Vec<&'a Predicate>,
-) -> bool {
-    match expression {
-        Expression::All(parts) => {
-            let mut holds = true;
-            for part in parts {
-                holds &= collect_failing(part, properties, failing);
-            }
-            holds
-        }
-        Expression::Any(parts) => {
-            let before = failing.len();
-            let holds = parts.iter().any(|part| collect_failing(part, properties, failing));
-            if holds {
-                failing.truncate(before);
-            }
-            holds
-        }
-        Expression::Predicate(predicate) => {
-            let holds = predicate.is_satisfied_by(properties);
-            if !holds {
-                failing.push(predicate);
-            }
-            holds
-        }
-    }
+    let failing = expression.failing_predicates(properties);
+    Ok((!failing.is_empty()).then(|| FailedClauses::new(&failing, properties)))
 }
 
 /// Builds the terms and conditions of an agreement: the consumer's policy with one workload, named after both sides.
@@ -373,12 +374,23 @@ mod tests {
             PropertyList::from(vec![Property::new("a", 1), Property::new("long", "x".repeat(1_000))]);
         let failed = |text: &str| failed_clauses(&ConstraintList::from_iter([text]), &properties).unwrap();
         assert_eq!(failed("(b == 1 OR a == 1) AND long != y"), None);
-        let clauses = failed("(b == 1 OR a == 1) AND (a == 2 OR long == y)").unwrap();
+        let clauses = failed("(b == 1 OR a == 1) AND (a == 2 OR long == y)").unwrap().shown;
         assert_eq!(clauses.iter().map(|one| one.property.as_str()).collect::<Vec<_>>(), ["a", "long"]);
         assert_eq!(
             clauses[1].actual.as_ref().and_then(Value::as_str).map(|text| text.chars().count()),
             Some(201)
         );
+    }
+
+    #[test]
+    fn only_the_first_failing_clauses_are_kept_and_their_texts_are_short() {
+        let long = "v".repeat(10_000);
+        let text = vec![format!("site == {long}"); 6].join(" || ");
+        let constraints = ConstraintList::from(vec![text; 10]);
+        let failed = failed_clauses(&constraints, &PropertyList::default()).unwrap().unwrap();
+        assert_eq!((failed.shown.len(), failed.more), (MAX_REPORTED_CLAUSES, 10));
+        let shown = failed.to_string();
+        assert!(shown.ends_with("; and 10 more") && shown.len() < 20_000, "{} bytes", shown.len());
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub mod node;
 pub mod node_orchestration;
 pub mod node_part;
 pub mod node_report;
+pub mod node_size;
 pub mod node_task;
 pub mod org_orchestration;
 pub mod organization;

@@ -315,6 +315,20 @@ response! {
     }
 }
 
+/// Ids of nodes, in the shape of the list of whole nodes.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeIdsResponse {
+    /// Empty objects by `org/node`.
+    pub nodes: BTreeMap<String, NoMembers>,
+    /// Always 0.
+    pub last_index: i32,
+}
+
+/// An object without members.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NoMembers {}
+
 /// Options of the removal of a node.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
@@ -368,6 +382,10 @@ pub struct NodesQuery {
     #[serde(rename = "isNamespaceScoped", deserialize_with = "query::optional_flag")]
     #[param(rename = "isNamespaceScoped")]
     pub is_namespace_scoped: Option<bool>,
+    /// True for the ids of the nodes alone: the values are empty objects.
+    #[serde(rename = "idsOnly", deserialize_with = "query::optional_flag")]
+    #[param(rename = "idsOnly")]
+    pub ids_only: Option<bool>,
 }
 
 /// Attribute of a resource to return.

@@ -30,6 +30,9 @@ use super::{by_id, only};
 use crate::client::encode;
 use crate::{Client, ClientError, Path};
 
+/// Asks for ids without records; an exchange that does not know the parameter sends whole nodes.
+const IDS_ONLY: &str = "idsOnly";
+
 /// A list of nodes of which only the ids are kept.
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -65,7 +68,7 @@ impl Client {
 
     /// The ids (`org/node`) of all visible nodes of an organization.
     pub async fn list_node_ids(&self, org: &str) -> Result<BTreeSet<NodeId>, ClientError> {
-        let found: Option<NodeIds> = self.get(Path::org(org, &["nodes"])).await?;
+        let found: Option<NodeIds> = self.get(Path::org(org, &["nodes"]).query(IDS_ONLY, "true")).await?;
         Ok(found.unwrap_or_default().nodes.into_keys().collect())
     }
 
@@ -75,7 +78,8 @@ impl Client {
         org: &str,
         prefix: &str,
     ) -> Result<BTreeSet<NodeId>, ClientError> {
-        let path = Path::org(org, &["nodes"]).query("idfilter", &format!("{org}/{prefix}%"));
+        let path =
+            Path::org(org, &["nodes"]).query("idfilter", &format!("{org}/{prefix}%")).query(IDS_ONLY, "true");
         let found: Option<NodeIds> = self.get(path).await?;
         Ok(found.unwrap_or_default().nodes.into_keys().collect())
     }

@@ -9,7 +9,9 @@ use evenkeel_exchange_store::node::{self, NodeFilter, NodeRow};
 use evenkeel_exchange_store::organization;
 use evenkeel_ids::UserId;
 use evenkeel_wire::exchange::agent_run::NodeAgent;
-use evenkeel_wire::exchange::node::{AgentState, AttributeQuery, NodeResponse, NodesQuery, NodesResponse};
+use evenkeel_wire::exchange::node::{
+    AgentState, AttributeQuery, NoMembers, NodeIdsResponse, NodeResponse, NodesQuery, NodesResponse,
+};
 use evenkeel_wire::exchange::node_report::{NodeMonitorState, NodeOrchestrationStatus};
 use evenkeel_wire::exchange::time::{millisecond_time, wire_time};
 use evenkeel_wire::exchange::utility::AttributeResponse;
@@ -28,14 +30,19 @@ use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::attribute;
 use crate::{ApiError, Exchange};
 
+/// The list of nodes around its elements.
+const OPEN: &str = r#"{"nodes":{"#;
+const CLOSE: &str = r#"},"lastIndex":0}"#;
+
 /// Secrets read back as this.
 pub(in crate::routes) const MASKED: &str = "***************";
 
 pub(super) async fn list_nodes(
     op: Op<OrgPath, Query<NodesQuery>>,
     _: Permission<right::NodesRead>,
-) -> Result<List<NodesResponse>, ApiError> {
+) -> Result<Either<List<NodesResponse>, List<NodeIdsResponse>>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
+    let is_of_ids = query.ids_only == Some(true);
     let filter = NodeFilter {
         id: query.idfilter,
         name: query.name,
@@ -49,10 +56,27 @@ pub(super) async fn list_nodes(
     };
     let filter = if exchange.database().orders_by_bytes() { filter.limit_range(&org) } else { filter };
     let wanted = Arc::new((org, filter));
-    pages::list(r#"{"nodes":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
-        page(exchange.clone(), caller.clone(), wanted.clone(), after)
-    })
-    .await
+    if is_of_ids {
+        let load = move |after: Option<String>| page_of_ids(exchange.clone(), wanted.clone(), after);
+        return pages::list(OPEN, CLOSE, load).await.map(Either::Second);
+    }
+    let load = move |after: Option<String>| page(exchange.clone(), caller.clone(), wanted.clone(), after);
+    pages::list(OPEN, CLOSE, load).await.map(Either::First)
+}
+
+async fn page_of_ids(
+    exchange: Exchange,
+    wanted: Arc<(String, NodeFilter)>,
+    after: Option<String>,
+) -> Result<Page<String>, ApiError> {
+    let (org, filter) = &*wanted;
+    let ids = exchange
+        .database()
+        .read(async |connection| {
+            node::list_node_ids(connection, org, filter, after.as_deref(), PAGE_ROWS).await
+        })
+        .await?;
+    Ok(Page::object(ids, PAGE_ROWS, String::clone, |id| (format!("{org}/{id}"), NoMembers {}))?)
 }
 
 async fn page(

@@ -5,7 +5,9 @@ use evenkeel_exchange_store::node::{self, NodeRow};
 use evenkeel_wire::exchange::node::PatchNode;
 
 use super::node_change;
-use super::validate::{check_pattern, check_token, json, parse_pattern, seen_from, versions_json};
+use super::validate::{
+    check_pattern, check_token, json, parse_pattern, require_lengths, seen_from, versions_json,
+};
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
@@ -20,6 +22,7 @@ pub(super) async fn patch_node(
 ) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     let attribute = single_attribute(&request)?;
+    require_lengths(request.check_lengths())?;
     check_token(request.token.as_deref())?;
     check_new_secret(exchange, "token", request.token.as_deref())?;
     let token_hash = match &request.token {

@@ -12,8 +12,8 @@ use jiff::Timestamp;
 use super::node_change;
 use super::orchestration::new_spec;
 use super::validate::{
-    check_id, check_node_type, check_pattern, check_services, check_token, json, parse_pattern, seen_from,
-    versions_json,
+    check_id, check_node_type, check_pattern, check_services, check_token, json, parse_pattern,
+    require_lengths, seen_from, versions_json,
 };
 use crate::error::{Created, created};
 use crate::extract::{Body, Query};
@@ -78,6 +78,7 @@ fn check(id: &str, request: &PutNode) -> Result<(), ApiError> {
     }
     check_token(request.token.as_deref())?;
     check_id(id)?;
+    require_lengths(request.check_lengths())?;
     check_services(&request.registered_services)
 }
 

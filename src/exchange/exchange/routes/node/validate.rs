@@ -8,6 +8,7 @@ use evenkeel_exchange_store::node_limit::has_usable_pattern;
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::map_order::reorder_members;
 use evenkeel_wire::exchange::node::{RegisteredService, ServiceProperty};
+use evenkeel_wire::exchange::node_size::FieldTooLong;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -33,6 +34,11 @@ pub(super) fn check_node_type(node_type: &str) -> Result<(), ApiError> {
         return Err(ApiError::invalid_input(format!("nodeType '{node_type}' is neither device nor cluster")));
     }
     Ok(())
+}
+
+/// Refuses a record with a field that exceeds its limit, naming field and limit.
+pub(super) fn require_lengths(checked: Result<(), FieldTooLong>) -> Result<(), ApiError> {
+    checked.map_err(|error| ApiError::invalid_input(error.to_string()))
 }
 
 /// Checks the properties of registered services.

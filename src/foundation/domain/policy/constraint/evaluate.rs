@@ -37,15 +37,41 @@ impl Expression {
     ///
     /// Of alternatives that all fail, the failing predicates of each are included.
     pub fn failing_predicates(&self, properties: &PropertyList) -> Vec<&Predicate> {
-        if self.is_satisfied_by(properties) {
-            return Vec::new();
-        }
-        match self {
-            Self::All(parts) | Self::Any(parts) => {
-                parts.iter().flat_map(|part| part.failing_predicates(properties)).collect()
+        let mut failing = Vec::new();
+        self.collect_failing(properties, &mut failing);
+        failing
+    }
+
+    /// Evaluates as [`Expression::evaluate`] and appends the failing predicates, evaluating each at most once.
+    fn collect_failing<'a>(
+        &'a self,
+        properties: &PropertyList,
+        failing: &mut Vec<&'a Predicate>,
+    ) -> Option<bool> {
+        let (parts, decisive) = match self {
+            Self::All(parts) => (parts, false),
+            Self::Any(parts) => (parts, true),
+            Self::Predicate(predicate) => {
+                let result = predicate.evaluate(properties);
+                if result != Some(true) {
+                    failing.push(predicate);
+                }
+                return result;
             }
-            Self::Predicate(predicate) => vec![predicate],
+        };
+        let before = failing.len();
+        let mut result = Some(!decisive);
+        for part in parts {
+            let of_part = part.collect_failing(properties, failing);
+            if result == Some(!decisive) {
+                result = of_part;
+            }
+            if result == Some(true) && decisive {
+                failing.truncate(before);
+                break;
+            }
         }
+        result
     }
 }
 
@@ -167,10 +193,13 @@ fn list_holds(list: &str, value: &str) -> Option<bool> {
 }
 
 /// Returns whether one of the values is among the elements.
+///
+/// # Shape
+/// `elements`: sorted, because both lists may be as long as a constraint and a body.
 fn is_one_in<'a>(values: impl Iterator<Item = &'a str>, elements: &[String]) -> Option<bool> {
     for value in values {
         let value = bare_element(bare_element(value)?)?;
-        if elements.iter().any(|element| element == value) {
+        if elements.binary_search_by(|element| element.as_str().cmp(value)).is_ok() {
             return Some(true);
         }
     }

@@ -63,7 +63,7 @@ impl ConstraintList {
     /// [`ConstraintError`] for the first error; limits are tested before anything is parsed.
     pub fn validate(&self) -> Result<(), ConstraintError> {
         self.check_size(limits::MAX_COUNT)?;
-        self.accept_all()
+        self.accept_all(limits::MAX_PREDICATES)
     }
 
     /// Checks the limits on the size of a policy's constraints.
@@ -71,10 +71,10 @@ impl ConstraintList {
     /// For callers that store policies without parsing them: the reference also stores texts outside of the language.
     ///
     /// # Errors
-    /// [`ConstraintError`] when a limit is exceeded or parentheses are nested too deeply, never for the syntax.
+    /// [`ConstraintError`] when a limit is exceeded, never for the syntax.
     pub fn check_limits(&self) -> Result<(), ConstraintError> {
         self.check_size(limits::MAX_COUNT)?;
-        match self.errors().into_iter().find(|error| matches!(error, ConstraintError::TooDeep { .. })) {
+        match self.errors().into_iter().find(|error| !matches!(error, ConstraintError::Syntax { .. })) {
             Some(error) => Err(error),
             None => Ok(()),
         }
@@ -83,26 +83,44 @@ impl ConstraintList {
     /// Returns the error of each invalid constraint; a policy with one of them selects nothing.
     ///
     /// # Shape
-    /// In the order of the constraints, at most one error for each; empty exactly when [`ConstraintList::parse`] succeeds.
+    /// In the order of the constraints, at most one error for each. The constraint that exceeds the number of comparisons is the last
+    /// one that is read. Lists with errors are not evaluated; sizes are not tested here.
     pub fn errors(&self) -> Vec<ConstraintError> {
-        let texts = self.0.iter().enumerate();
-        let read = |text| parser::accept(text).and_then(|()| parser::build(text).map(drop));
-        texts.filter_map(|(position, text)| Some(describe(read(text).err()?, position, text))).collect()
+        let limit = limits::MAX_PREDICATES;
+        let (mut left, mut errors) = (limit, Vec::new());
+        for (position, text) in self.0.iter().enumerate() {
+            let read = parser::accept(text, &mut left).and_then(|()| parser::build(text).map(drop));
+            let Err(problem) = read else { continue };
+            let is_last = matches!(problem, Problem::TooManyPredicates);
+            errors.push(describe(problem, position, text, limit));
+            if is_last {
+                break;
+            }
+        }
+        errors
     }
 
     /// Builds the tree of the whole list.
     ///
     /// # Errors
-    /// As [`ConstraintList::validate`], except that merged policies may hold more constraints; and a syntax error for the few
-    /// texts that validation accepts but that have no tree, or nesting that is too deep.
+    /// As [`ConstraintList::validate`], except that merged policies may hold more constraints and comparisons; and a syntax error for
+    /// the few texts that validation accepts but that have no tree, or nesting that is too deep.
     pub fn parse(&self) -> Result<Expression, ConstraintError> {
         self.check_size(limits::MAX_MERGED_COUNT)?;
-        self.accept_all()?;
-        let trees =
-            self.0.iter().enumerate().map(|(position, text)| {
-                parser::build(text).map_err(|problem| describe(problem, position, text))
-            });
+        let limit = limits::MAX_MERGED_PREDICATES;
+        self.accept_all(limit)?;
+        let trees = self.0.iter().enumerate().map(|(position, text)| {
+            parser::build(text).map_err(|problem| describe(problem, position, text, limit))
+        });
         trees.collect::<Result<Vec<_>, _>>().map(Expression::all)
+    }
+
+    /// Builds the tree of the constraints of one policy, which are not merged with others.
+    ///
+    /// # Errors
+    /// As [`ConstraintList::parse`], within the limits of [`ConstraintList::validate`].
+    pub fn parse_own(&self) -> Result<Expression, ConstraintError> {
+        self.validate().and_then(|()| self.parse())
     }
 
     /// Returns whether the properties satisfy every constraint.
@@ -130,15 +148,18 @@ impl ConstraintList {
         Ok(())
     }
 
-    fn accept_all(&self) -> Result<(), ConstraintError> {
+    fn accept_all(&self, limit: usize) -> Result<(), ConstraintError> {
+        let mut left = limit;
         self.0.iter().enumerate().try_for_each(|(position, text)| {
-            parser::accept(text).map_err(|problem| describe(problem, position, text))
+            parser::accept(text, &mut left).map_err(|problem| describe(problem, position, text, limit))
         })
     }
 }
 
-fn describe(problem: Problem<'_>, position: usize, text: &str) -> ConstraintError {
+/// `limit`: that of the comparisons of all constraints.
+fn describe(problem: Problem<'_>, position: usize, text: &str, limit: usize) -> ConstraintError {
     match problem {
+        Problem::TooManyPredicates => ConstraintError::TooManyPredicates { position, limit },
         Problem::TooDeep => ConstraintError::TooDeep { position, limit: limits::MAX_NESTING },
         Problem::Syntax { reason, at } => {
             // The end of the whitespace before it.

@@ -31,6 +31,10 @@ pub mod limits {
     pub const MAX_COUNT: usize = 1_000;
     /// Maximum number of constraints of merged policies.
     pub const MAX_MERGED_COUNT: usize = 4_000;
+    /// Maximum number of comparisons in all constraints of one policy: it bounds the time to match the policy with one node.
+    pub const MAX_PREDICATES: usize = 1_000;
+    /// Maximum number of comparisons in the constraints of merged policies.
+    pub const MAX_MERGED_PREDICATES: usize = 4_000;
     /// Deepest nesting of parentheses.
     pub const MAX_NESTING: usize = 128;
 }
@@ -51,6 +55,9 @@ pub enum ConstraintError {
     /// One constraint is too long.
     #[error("constraint {position} of {length} bytes is longer than the {limit} allowed")]
     TooLong { position: usize, length: usize, limit: usize },
+    /// All constraints together hold too many comparisons.
+    #[error("constraint {position} exceeds the {limit} comparisons allowed in all constraints together")]
+    TooManyPredicates { position: usize, limit: usize },
     /// Parentheses are nested too deeply.
     #[error("constraint {position} nests parentheses deeper than the {limit} levels allowed")]
     TooDeep { position: usize, limit: usize },

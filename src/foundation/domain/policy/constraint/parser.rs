@@ -17,6 +17,7 @@ use crate::version::VersionRange;
 pub(super) enum Problem<'a> {
     Syntax { reason: SyntaxProblem, at: &'a str },
     TooDeep,
+    TooManyPredicates,
 }
 
 type Parsed<'a, T> = Result<(T, &'a str), Problem<'a>>;
@@ -31,14 +32,19 @@ enum Connective {
     End,
 }
 
-/// Checks whether a text is a valid constraint.
-pub(super) fn accept(text: &str) -> Result<(), Problem<'_>> {
+/// Checks whether a text is a valid constraint, and takes the number of its predicates from those that are left.
+///
+/// The tree never has more of them than were counted here.
+pub(super) fn accept<'a>(text: &'a str, left: &mut usize) -> Result<(), Problem<'a>> {
     let mut rest = text;
     let mut open = Vec::new();
     let mut surplus = Vec::new();
     while !rest.is_empty() {
         let has_predicate;
         (has_predicate, rest) = next_predicate(rest).map(|(predicate, rest)| (predicate.is_some(), rest))?;
+        if has_predicate {
+            *left = left.checked_sub(1).ok_or(Problem::TooManyPredicates)?;
+        }
         loop {
             match next_connective(rest) {
                 Ok((Connective::Open, after)) => {

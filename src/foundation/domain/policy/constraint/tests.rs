@@ -198,6 +198,26 @@ fn constraints_beyond_the_limits_are_refused_at_once() {
 }
 
 #[test]
+fn comparisons_of_all_constraints_together_are_limited() {
+    let limit = limits::MAX_PREDICATES;
+    let of = |count: usize| vec!["s == abc"; count].join(" || ");
+    let two = |first: usize, second: usize| ConstraintList::from_iter([of(first), of(second)]);
+    let refused = ConstraintError::TooManyPredicates { position: 1, limit };
+    assert_eq!(two(limit - 1, 1).validate(), Ok(()));
+    assert_eq!(two(limit - 1, 1).check_limits(), Ok(()));
+    let large = two(limit - 1, 2);
+    assert_eq!(large.validate(), Err(refused.clone()));
+    assert_eq!(large.check_limits(), Err(refused.clone()));
+    assert_eq!(large.errors(), [refused.clone()]);
+    assert_eq!(large.parse_own(), Err(refused));
+    // The constraints of several policies, each within its limit.
+    assert_eq!(large.is_satisfied_by(&properties()), Ok(true));
+    let merged = ConstraintList::from_iter(vec![of(limit); 5]);
+    let limit = limits::MAX_MERGED_PREDICATES;
+    assert_eq!(merged.parse(), Err(ConstraintError::TooManyPredicates { position: 4, limit }));
+}
+
+#[test]
 fn nesting_is_limited() {
     let nested = |depth: usize| one(&format!("{}s == abc{}", "(".repeat(depth), ")".repeat(depth)));
     assert_eq!(nested(limits::MAX_NESTING).is_satisfied_by(&properties()), Ok(true));
@@ -210,7 +230,7 @@ fn nesting_is_limited() {
 
 #[test]
 fn longest_constraint_allowed_is_read_quickly() {
-    let clause = "nstr == 5 AND ";
+    let clause = format!("nstr == {}5 AND ", " ".repeat(60));
     let mut text = clause.repeat(limits::MAX_LENGTH / clause.len() - 1);
     text.push_str("s == abc");
     let blank = format!("s == abc{}", " ".repeat(limits::MAX_LENGTH - 20));

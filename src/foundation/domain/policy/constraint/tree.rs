@@ -179,6 +179,11 @@ impl Predicate {
         &self.property
     }
 
+    /// Returns the predicate as written, with the spaces around it.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
     /// Returns the operator.
     pub fn operator(&self) -> Operator {
         self.operator
@@ -219,12 +224,15 @@ pub struct Operand {
 impl Operand {
     fn new(written: &str) -> Self {
         let text = bare(written).unwrap_or_default();
+        let mut elements: Vec<String> = text.split(',').filter_map(bare_element).map(str::to_owned).collect();
+        elements.sort_unstable();
+        elements.dedup();
         Self {
             written: written.to_owned(),
             number: parse_number(written),
             boolean: parse_bool(written),
             text: text.to_owned(),
-            elements: text.split(',').filter_map(bare_element).map(str::to_owned).collect(),
+            elements,
             range: VersionRange::parse(text).ok(),
             is_range_expression: is_range_expression(text),
         }
@@ -250,7 +258,7 @@ impl Operand {
         &self.text
     }
 
-    /// Returns the elements of the value as a list separated by commas; one element when there is no comma.
+    /// Returns the elements of the value as a list separated by commas, sorted and each once; one element when there is no comma.
     pub fn elements(&self) -> &[String] {
         &self.elements
     }
