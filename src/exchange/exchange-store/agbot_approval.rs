@@ -8,6 +8,7 @@ use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
 use sqlx::PgConnection;
 
+use super::agbot::AgbotRow;
 use super::permitted::{ApprovesAgbots, Permitted};
 
 /// An agbot with its approval.
@@ -54,6 +55,28 @@ pub async fn withdraw(
         UPDATE agbot SET approved_by = NULL, approved_at = NULL WHERE org = $1 AND agbot = $2",
         org,
         agbot,
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Withdraws the approval of an agbot that is about to get another owner or token; false when it stays or there is none.
+pub async fn withdraw_if_replaced(
+    tx: &mut Permitted<right::AgbotWrite>,
+    row: &AgbotRow,
+    token_hash: Option<&str>,
+) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- agbot_approval.withdraw_if_replaced
+        UPDATE agbot SET approved_by = NULL, approved_at = NULL
+        WHERE org = $1 AND agbot = $2 AND approved_by IS NOT NULL
+          AND ((owner_org, owner) <> ($3, $4) OR token_hash IS DISTINCT FROM COALESCE($5, token_hash))",
+        row.org,
+        row.agbot,
+        row.owner_org,
+        row.owner,
+        token_hash,
     )
     .execute(&mut **tx)
     .await?;

@@ -35,8 +35,8 @@ pub struct Identity {
     pub is_hub_admin: bool,
 }
 
-/// Prevents others from creating a login of this name, of any kind, until the end of the transaction. Call it before checking
-/// whether the name is free: logins created meanwhile are visible afterwards.
+/// Prevents others from creating a login, a service, a pattern or a deployment policy of this name until the end of the transaction. Call it
+/// before checking whether the name is free: what was created meanwhile is visible afterwards.
 pub async fn lock_name(tx: &mut PgConnection, org: &str, id: &str) -> Result<(), StoreError> {
     sqlx::query!(
         r#"-- identity.lock_name

@@ -23,6 +23,7 @@ mod nodes;
 mod oidc;
 mod orchestration;
 mod org_orchestration;
+mod owner_races;
 mod privacy;
 mod publications;
 mod registry_credentials;

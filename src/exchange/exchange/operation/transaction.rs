@@ -13,6 +13,7 @@ use evenkeel_store::{Database, StoreError, Transaction, retry};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::audit::AuditedRequest;
+use super::authorize::decide_again;
 use crate::{ApiError, Exchange};
 
 /// Time for which a write waits for a permit; clients give up at 45 seconds.
@@ -44,9 +45,8 @@ impl Exchange {
         F: Future<Output = Result<Finished<R, T>, ApiError>>,
     {
         retry(name, || async {
-            let (tx, audited, slot) = self.begin(audited).await?;
-            let Finished { write: WriteTx { tx, audited }, changes, value } =
-                work(WriteTx { tx: permit(tx), audited }).await?;
+            let (write, slot) = self.begin(&permit, audited).await?;
+            let Finished { write: WriteTx { tx, audited }, changes, value } = work(write).await?;
             self.commit(tx.into_transaction(), audited, changes, slot).await?;
             Ok(value)
         })
@@ -61,20 +61,23 @@ impl Exchange {
         Ok(permit.ok_or(StoreError::Contention { name: "write" })?)
     }
 
-    /// Starts a write with the state of the resource before it.
-    async fn begin(
+    /// Starts a write: decides again whether the caller may, and reads the state of the resource before it.
+    // In this order, so that every write locks what others belong to before its parts.
+    async fn begin<R>(
         &self,
+        permit: impl Fn(Transaction) -> Permitted<R>,
         audited: Option<&Arc<AuditedRequest>>,
-    ) -> Result<(Transaction, Option<Audited>, OwnedSemaphorePermit), ApiError> {
+    ) -> Result<(WriteTx<R>, OwnedSemaphorePermit), ApiError> {
         let slot = self.write_permit().await?;
-        let mut tx = self.database().begin().await?;
-        let Some(request) = audited.cloned() else { return Ok((tx, None, slot)) };
+        let mut tx = permit(self.database().begin().await?);
+        decide_again(&mut tx).await?;
+        let Some(request) = audited.cloned() else { return Ok((WriteTx { tx, audited: None }, slot)) };
         let subject = request.subject().cloned();
         let state_before = match &subject {
             Some(subject) if !request.finds_nothing() => audit_state::lock(&mut tx, subject).await?,
             _ => None,
         };
-        Ok((tx, Some(Audited { request, subject, state_before }), slot))
+        Ok((WriteTx { tx, audited: Some(Audited { request, subject, state_before }) }, slot))
     }
 
     async fn commit(
