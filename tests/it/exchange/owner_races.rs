@@ -212,3 +212,31 @@ async fn owner_who_replaces_the_token_of_an_approved_agbot_ends_the_approval() {
     api.expect(201, ADMIN, "PATCH", "/orgs/o/agbots/x", json!({"token": "given"})).await;
     assert!(is_approved(&api, "x").await);
 }
+
+#[tokio::test]
+async fn demotion_and_deletion_of_an_owner_are_reported_for_its_agbots() {
+    let (_database, api) = world(USER).await;
+    api.expect(201, ADMIN, "PATCH", "/orgs/o/users/u", json!({"admin": true})).await;
+    let entry = json!({"businessPolOrgid": "o", "businessPol": "*", "nodeOrgid": "o"});
+    // One that its owner approved, one of whose entries the owner confirmed only.
+    api.expect(201, USER, "PUT", "/orgs/o/agbots/own", agbot("t")).await;
+    for agbot in ["own", "x"] {
+        let path = format!("/orgs/o/agbots/{agbot}/businesspols");
+        api.expect(201, USER, "POST", &path, entry.clone()).await;
+    }
+    let from = next_number(&api).await;
+    api.expect(201, ADMIN, "PATCH", "/orgs/o/users/u", json!({"admin": false})).await;
+    for agbot in ["own", "x"] {
+        assert_eq!(changes(&api, from, agbot).await, ["agbotapproval modified"], "{agbot}");
+    }
+    let approvals = api.expect(200, ADMIN, "GET", "/orgs/o/agbot-approvals", Value::Null).await;
+    let entries = approvals["entries"].as_array().expect("a list");
+    assert!(entries.iter().all(|entry| entry["confirmedBy"].is_null()), "{entries:?}");
+    assert!(!is_approved(&api, "own").await);
+
+    let from = next_number(&api).await;
+    api.expect(204, ADMIN, "DELETE", "/orgs/o/users/u", Value::Null).await;
+    for agbot in ["own", "x"] {
+        assert_eq!(changes(&api, from, agbot).await, ["agbot deleted"], "{agbot}");
+    }
+}

@@ -5,14 +5,17 @@ use evenkeel_exchange_store::change::Change;
 use evenkeel_store::PgConnection;
 
 use crate::ApiError;
+use crate::feed::visibility::AGBOT_APPROVAL;
 use crate::notice::forget_login;
+use crate::routes::agbot::agbot_change;
 
-/// Withdraws the approvals that an account gave its own agbots, unless it is an administrator: an agbot has no right that its owner lacks.
-/// Returns the changes that make every exchange read the logins of these agbots again.
+/// Withdraws what an account gave as an administrator, unless it is one: the approvals of its own agbots, which have no right that their owner
+/// lacks, and the confirmations of their entries.
+/// Returns the changes: every exchange reads the logins again, and agbots the approvals and entries.
 ///
 /// # Errors
 /// Those of the store.
-pub(crate) async fn withdraw_approvals(
+pub(crate) async fn withdraw_rights(
     tx: &mut PgConnection,
     (org, name): (&str, &str),
     is_administrator: bool,
@@ -20,8 +23,8 @@ pub(crate) async fn withdraw_approvals(
     if is_administrator {
         return Ok(Vec::new());
     }
-    let agbots = agbot_approval::withdraw_own(tx, org, name).await?;
-    for agbot in &agbots {
+    let withdrawn = agbot_approval::withdraw_own(tx, org, name).await?;
+    for agbot in &withdrawn.approvals {
         tracing::warn!(
             agbot.id = %agbot,
             user.org = org,
@@ -29,5 +32,8 @@ pub(crate) async fn withdraw_approvals(
             "approval of an agbot withdrawn: its owner is no longer an administrator"
         );
     }
-    Ok(agbots.iter().map(|agbot| forget_login(agbot.org(), agbot.name())).collect())
+    let logins = withdrawn.approvals.iter().map(|agbot| forget_login(agbot.org(), agbot.name()));
+    let changed = withdrawn.approvals.union(&withdrawn.confirmations);
+    let seen = changed.map(|agbot| agbot_change(agbot.org(), agbot.name(), AGBOT_APPROVAL, "modified"));
+    Ok(logins.chain(seen).collect())
 }
