@@ -4,6 +4,7 @@ mod access;
 mod adversary;
 mod adversary_fleet;
 pub mod api;
+mod api_keys;
 mod audit;
 mod bad_body;
 mod bad_request;

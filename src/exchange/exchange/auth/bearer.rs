@@ -169,7 +169,7 @@ impl BearerLogins {
             .await?;
         let wanted = wanted(person, rule, found.as_ref());
         let caller =
-            Caller { role, org: org.to_owned(), id: wanted.name.clone(), owner: None };
+            Caller { role, org: org.to_owned(), id: wanted.name.clone(), owner: None, api_key: None };
         if found.as_ref() != Some(&wanted) {
             let may_link = self.provider.settings().link_existing_users;
             let audited = Arc::new(AuditedRequest::of_login(caller.clone(), address));

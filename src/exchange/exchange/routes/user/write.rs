@@ -14,7 +14,7 @@ use evenkeel_wire::exchange::user::{PatchUser, PutUser};
 use uuid::Uuid;
 
 use super::{absent, facts};
-use crate::auth::demotion::withdraw_rights;
+use crate::auth::demotion::{delete_keys_for_others, withdraw_rights};
 use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::notice::forget_login;
@@ -142,6 +142,7 @@ pub async fn delete_user(
         changes.extend(logins.map(|login| forget_login(&login.org, &login.id)));
         changes
             .extend(owned.agbots.iter().map(|agbot| agbot_change(&agbot.org, &agbot.id, "agbot", "deleted")));
+        changes.extend(delete_keys_for_others(&mut tx, (org, name)).await?);
         account::delete_account(&mut tx, org, name).await?;
         tx.finish(changes)
     })
