@@ -82,3 +82,27 @@ async fn keys_that_an_account_created_for_others_end_with_its_rights() {
         }
     }
 }
+
+#[tokio::test]
+async fn many_agent_runs_of_one_node_are_refused() {
+    let (_database, api) = world().await;
+    api.make_node(ADMIN, "o", "n").await;
+    let mut refused = None;
+    for run in 0..40 {
+        let header = format!("run=r{run};boot=b;journal=j");
+        let headers = [("evenkeel-agent", header.as_str())];
+        let response = api.send("o/n:token-n", "GET", "/orgs/o/nodes/n", &headers, &Value::Null).await;
+        if response.status() != 200 {
+            refused = Some((run, response));
+            break;
+        }
+    }
+    let (run, response) = refused.expect("a refusal");
+    assert_eq!((response.status().as_u16(), response.headers().contains_key("retry-after")), (429, true));
+    assert!(run >= 20, "{run}");
+    // The run that reports goes on.
+    let last = format!("run=r{};boot=b;journal=j", run - 1);
+    let sent =
+        api.send("o/n:token-n", "GET", "/orgs/o/nodes/n", &[("evenkeel-agent", &last)], &Value::Null).await;
+    assert_eq!(sent.status(), 200);
+}
