@@ -1,5 +1,6 @@
 //! Approvals of agbots: an agbot has the rights of agbots after an administrator approved it, and those of its owner before.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use evenkeel_access::right;
@@ -8,6 +9,7 @@ use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
 use sqlx::PgConnection;
 
+use super::agbot::AgbotRow;
 use super::permitted::{ApprovesAgbots, Permitted};
 
 /// An agbot with its approval.
@@ -60,13 +62,44 @@ pub async fn withdraw(
     Ok(done.rows_affected() > 0)
 }
 
+/// Withdraws the approval of an agbot that is about to get another owner or token; false when it stays or there is none.
+pub async fn withdraw_if_replaced(
+    tx: &mut Permitted<right::AgbotWrite>,
+    row: &AgbotRow,
+    token_hash: Option<&str>,
+) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- agbot_approval.withdraw_if_replaced
+        UPDATE agbot SET approved_by = NULL, approved_at = NULL
+        WHERE org = $1 AND agbot = $2 AND approved_by IS NOT NULL
+          AND ((owner_org, owner) <> ($3, $4) OR token_hash IS DISTINCT FROM COALESCE($5, token_hash))",
+        row.org,
+        row.agbot,
+        row.owner_org,
+        row.owner,
+        token_hash,
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Agbots that changed because their owner is no longer an administrator, each once and in order.
+#[derive(Debug, Default)]
+pub struct Withdrawn {
+    /// Those that are no longer approved.
+    pub approvals: BTreeSet<AgbotId>,
+    /// Those with an entry that is no longer confirmed.
+    pub confirmations: BTreeSet<AgbotId>,
+}
+
 /// Withdraws the approvals of its own agbots, and the confirmations of their entries, by an account that is
-/// no longer an administrator. Returns the agbots.
+/// no longer an administrator.
 ///
 /// Its approvals of other agbots stay: they give it no rights, and those agbots keep running.
-pub async fn withdraw_own(tx: &mut PgConnection, org: &str, name: &str) -> Result<Vec<AgbotId>, StoreError> {
+pub async fn withdraw_own(tx: &mut PgConnection, org: &str, name: &str) -> Result<Withdrawn, StoreError> {
     let account = format!("{org}/{name}");
-    withdraw_own_entries(tx, org, name, &account).await?;
+    let confirmations = withdraw_own_entries(tx, org, name, &account).await?;
     let rows = sqlx::query!(
         "-- agbot_approval.withdraw_own
         UPDATE agbot SET approved_by = NULL, approved_at = NULL
@@ -78,40 +111,46 @@ pub async fn withdraw_own(tx: &mut PgConnection, org: &str, name: &str) -> Resul
     )
     .fetch_all(tx)
     .await?;
-    Ok(rows.into_iter().map(|row| AgbotId::new(&row.org, &row.agbot)).collect())
+    let approvals = rows.into_iter().map(|row| AgbotId::new(&row.org, &row.agbot)).collect();
+    Ok(Withdrawn { approvals, confirmations })
 }
 
+/// Withdraws the confirmations, and returns the agbots that serve the entries.
 async fn withdraw_own_entries(
     tx: &mut PgConnection,
     org: &str,
     name: &str,
     account: &str,
-) -> Result<(), StoreError> {
-    sqlx::query!(
+) -> Result<BTreeSet<AgbotId>, StoreError> {
+    let patterns = sqlx::query!(
         "-- agbot_approval.withdraw_own_patterns
         UPDATE agbot_pattern SET confirmed_by = NULL, confirmed_at = NULL
         FROM agbot
         WHERE agbot.owner_org = $1 AND agbot.owner = $2
-          AND agbot_pattern.org = agbot.org AND agbot_pattern.agbot = agbot.agbot AND agbot_pattern.confirmed_by = $3",
+          AND agbot_pattern.org = agbot.org AND agbot_pattern.agbot = agbot.agbot AND agbot_pattern.confirmed_by = $3
+        RETURNING agbot.org, agbot.agbot",
         org,
         name,
         account,
     )
-    .execute(&mut *tx)
+    .fetch_all(&mut *tx)
     .await?;
-    sqlx::query!(
+    let policies = sqlx::query!(
         "-- agbot_approval.withdraw_own_policies
         UPDATE agbot_policy SET confirmed_by = NULL, confirmed_at = NULL
         FROM agbot
         WHERE agbot.owner_org = $1 AND agbot.owner = $2
-          AND agbot_policy.org = agbot.org AND agbot_policy.agbot = agbot.agbot AND agbot_policy.confirmed_by = $3",
+          AND agbot_policy.org = agbot.org AND agbot_policy.agbot = agbot.agbot AND agbot_policy.confirmed_by = $3
+        RETURNING agbot.org, agbot.agbot",
         org,
         name,
         account,
     )
-    .execute(tx)
+    .fetch_all(tx)
     .await?;
-    Ok(())
+    let patterns = patterns.into_iter().map(|row| AgbotId::new(&row.org, &row.agbot));
+    let policies = policies.into_iter().map(|row| AgbotId::new(&row.org, &row.agbot));
+    Ok(patterns.chain(policies).collect())
 }
 
 struct Raw {

@@ -1,6 +1,9 @@
 //! API keys of accounts.
 
+use std::collections::BTreeSet;
+
 use evenkeel_access::right;
+use evenkeel_ids::UserId;
 use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
 use sqlx::PgConnection;
@@ -21,6 +24,8 @@ pub struct ApiKey {
     pub label: Option<String>,
     /// Description.
     pub description: Option<String>,
+    /// Account that created it; none for keys from before that was recorded and for imported ones.
+    pub creator: Option<UserId>,
     /// Last change.
     pub updated_at: Timestamp,
 }
@@ -31,6 +36,8 @@ struct Row {
     account: String,
     label: Option<String>,
     description: Option<String>,
+    creator_org: Option<String>,
+    creator: Option<String>,
     updated_at: jiff_sqlx::Timestamp,
 }
 
@@ -42,6 +49,7 @@ impl From<Row> for ApiKey {
             account: row.account,
             label: row.label,
             description: row.description,
+            creator: creator(row.creator_org, row.creator),
             updated_at: from_sql(row.updated_at),
         }
     }
@@ -56,7 +64,7 @@ pub async fn list_api_keys(
     let rows = sqlx::query_as!(
         Row,
         r#"-- api_key.list_api_keys
-        SELECT id, org, account, label, description, updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        SELECT id, org, account, label, description, creator_org, creator, updated_at AS "updated_at: jiff_sqlx::Timestamp"
         FROM api_key
         WHERE org = $1 AND account = ANY ($2)
         ORDER BY account, updated_at, id"#,
@@ -78,7 +86,7 @@ pub async fn find_api_key(
     let row = sqlx::query_as!(
         Row,
         r#"-- api_key.find_api_key
-        SELECT id, org, account, label, description, updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        SELECT id, org, account, label, description, creator_org, creator, updated_at AS "updated_at: jiff_sqlx::Timestamp"
         FROM api_key
         WHERE org = $1 AND account = $2 AND id = $3"#,
         org,
@@ -88,6 +96,18 @@ pub async fn find_api_key(
     .fetch_optional(conn)
     .await?;
     Ok(row.map(ApiKey::from))
+}
+
+/// Finds the creator of a key, if that is known; `None` when there is no such key.
+pub async fn find_creator(conn: &mut PgConnection, id: Uuid) -> Result<Option<Option<UserId>>, StoreError> {
+    let row = sqlx::query!(
+        "-- api_key.find_creator
+        SELECT creator_org, creator FROM api_key WHERE id = $1",
+        id,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| creator(row.creator_org, row.creator)))
 }
 
 /// Stores a key with the hash of its value.
@@ -101,8 +121,8 @@ pub async fn insert_api_key(
 ) -> Result<(), StoreError> {
     sqlx::query!(
         "-- api_key.insert_api_key
-        INSERT INTO api_key (id, org, account, label, description, key_hash, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        INSERT INTO api_key (id, org, account, label, description, key_hash, updated_at, creator_org, creator)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         key.id,
         key.org,
         key.account,
@@ -110,10 +130,35 @@ pub async fn insert_api_key(
         key.description,
         key_hash,
         to_sql(key.updated_at) as _,
+        key.creator.as_ref().map(UserId::org),
+        key.creator.as_ref().map(UserId::name),
     )
     .execute(&mut **tx)
     .await?;
     Ok(())
+}
+
+fn creator(org: Option<String>, name: Option<String>) -> Option<UserId> {
+    Some(UserId::new(&org?, &name?))
+}
+
+/// Removes the keys that an account created for other accounts. Returns those accounts, each once.
+pub async fn delete_made_for_others(
+    tx: &mut PgConnection,
+    org: &str,
+    account: &str,
+) -> Result<BTreeSet<UserId>, StoreError> {
+    let rows = sqlx::query!(
+        "-- api_key.delete_made_for_others
+        DELETE FROM api_key
+        WHERE creator_org = $1 AND creator = $2 AND (org, account) <> ($1, $2)
+        RETURNING org, account",
+        org,
+        account,
+    )
+    .fetch_all(tx)
+    .await?;
+    Ok(rows.into_iter().map(|row| UserId::new(&row.org, &row.account)).collect())
 }
 
 /// Removes one key of an account; false when there is none.

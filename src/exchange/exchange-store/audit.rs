@@ -22,7 +22,7 @@ pub struct NewAuditRecord {
     /// Login of the caller, `org/id`.
     pub caller: String,
     /// Kind of caller.
-    pub caller_role: &'static str,
+    pub caller_role: Cow<'static, str>,
     /// Address of the client, empty inside the process.
     pub address: String,
     /// Id of the request.
@@ -87,7 +87,7 @@ pub async fn insert_records(tx: &mut PgConnection, records: &[NewAuditRecord]) -
         &text(|record| &record.org) as &[&str],
         &times as &[jiff_sqlx::Timestamp],
         &text(|record| &record.caller) as &[&str],
-        &text(|record| record.caller_role) as &[&str],
+        &text(|record| &record.caller_role) as &[&str],
         &text(|record| &record.address) as &[&str],
         &text(|record| &record.request) as &[&str],
         &text(|record| &record.method) as &[&str],

@@ -73,7 +73,7 @@ macro_rules! insert {
             !$changes.is_empty(),
             $record.org,
             $record.caller,
-            $record.caller_role,
+            &$record.caller_role,
             $record.address,
             $record.request,
             $record.method,

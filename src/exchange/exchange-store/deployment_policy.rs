@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
 
+use super::identity::lock_name;
 use super::permitted::Permitted;
 
 /// A deployment policy as stored.
@@ -123,6 +124,7 @@ pub async fn insert(
     tx: &mut Permitted<right::DeploymentPolicyCreate>,
     row: &DeploymentPolicyRow,
 ) -> Result<(), StoreError> {
+    lock_name(tx, &row.org, &row.policy).await?;
     sqlx::query!(
         "-- deployment_policy.insert
         INSERT INTO deployment_policy (org, policy, owner_org, owner, label, description, service, user_input, secret_binding,

@@ -2,6 +2,7 @@
 
 use evenkeel_ids::UserId;
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use evenkeel_store::StoreError;
 
@@ -33,10 +34,12 @@ pub struct Identity {
     pub is_admin: bool,
     /// Administrator of the hub.
     pub is_hub_admin: bool,
+    /// The API key that the login used.
+    pub api_key: Option<Uuid>,
 }
 
-/// Prevents others from creating a login of this name, of any kind, until the end of the transaction. Call it before checking
-/// whether the name is free: logins created meanwhile are visible afterwards.
+/// Prevents others from creating a login, a service, a pattern or a deployment policy of this name until the end of the transaction. Call it
+/// before checking whether the name is free: what was created meanwhile is visible afterwards.
 pub async fn lock_name(tx: &mut PgConnection, org: &str, id: &str) -> Result<(), StoreError> {
     sqlx::query!(
         r#"-- identity.lock_name
@@ -88,6 +91,7 @@ pub async fn find_identity(
         secret_hash: row.secret_hash,
         is_admin: row.is_admin,
         is_hub_admin: row.is_hub_admin,
+        api_key: None,
     }))
 }
 
@@ -99,7 +103,7 @@ pub async fn find_by_api_key(
 ) -> Result<Option<Identity>, StoreError> {
     let row = sqlx::query!(
         "-- identity.find_by_api_key
-        SELECT account.name, account.is_admin, account.is_hub_admin
+        SELECT api_key.id, account.name, account.is_admin, account.is_hub_admin
         FROM api_key
         JOIN account ON account.org = api_key.org AND account.name = api_key.account
         WHERE api_key.org = $1 AND api_key.key_hash = $2",
@@ -116,6 +120,7 @@ pub async fn find_by_api_key(
         secret_hash: Some(key_hash.to_owned()),
         is_admin: row.is_admin,
         is_hub_admin: row.is_hub_admin,
+        api_key: Some(row.id),
     }))
 }
 
@@ -123,7 +128,7 @@ pub async fn find_by_api_key(
 pub async fn list_imported_api_keys(conn: &mut PgConnection, org: &str) -> Result<Vec<Identity>, StoreError> {
     let rows = sqlx::query!(
         "-- identity.list_imported_api_keys
-        SELECT account.name, account.is_admin, account.is_hub_admin, api_key.key_hash
+        SELECT api_key.id, account.name, account.is_admin, account.is_hub_admin, api_key.key_hash
         FROM api_key
         JOIN account ON account.org = api_key.org AND account.name = api_key.account
         WHERE api_key.org = $1 AND api_key.key_hash LIKE '$%'
@@ -143,6 +148,7 @@ pub async fn list_imported_api_keys(conn: &mut PgConnection, org: &str) -> Resul
             secret_hash: Some(row.key_hash),
             is_admin: row.is_admin,
             is_hub_admin: row.is_hub_admin,
+            api_key: Some(row.id),
         })
         .collect())
 }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
 
+use super::identity::lock_name;
 use super::permitted::Permitted;
 use super::resource_key::ResourceKey;
 
@@ -156,6 +157,7 @@ pub async fn list(
 /// # Errors
 /// [`StoreError::Conflict`] with `pattern_org_pattern_key` when the id is taken.
 pub async fn insert(tx: &mut Permitted<right::PatternCreate>, row: &PatternRow) -> Result<(), StoreError> {
+    lock_name(tx, &row.org, &row.pattern).await?;
     sqlx::query!(
         "-- pattern.insert
         INSERT INTO pattern (org, pattern, owner_org, owner, label, description, is_public, services, user_input,

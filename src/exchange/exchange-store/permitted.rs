@@ -2,8 +2,9 @@
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
-use evenkeel_access::{Permission, WriteRight, right};
+use evenkeel_access::{Permission, PermissionCondition, WriteRight, right};
 use evenkeel_store::Transaction;
 use sqlx::PgConnection;
 
@@ -12,13 +13,14 @@ use sqlx::PgConnection;
 /// Functions that change data for a caller take one, so that a forgotten check does not compile.
 pub struct Permitted<R> {
     tx: Transaction,
+    condition: Option<Arc<PermissionCondition>>,
     right: PhantomData<fn() -> R>,
 }
 
 impl<R: WriteRight> Permitted<R> {
     /// Puts a transaction under a permission.
-    pub fn new(tx: Transaction, _permission: &Permission<R>) -> Permitted<R> {
-        Permitted { tx, right: PhantomData }
+    pub fn new(tx: Transaction, permission: &Permission<R>) -> Permitted<R> {
+        Permitted { tx, condition: permission.condition().cloned(), right: PhantomData }
     }
 }
 
@@ -30,11 +32,17 @@ impl Permitted<Login> {
     /// Puts a transaction under a login.
     #[must_use]
     pub fn of_login(tx: Transaction) -> Permitted<Login> {
-        Permitted { tx, right: PhantomData }
+        Permitted { tx, condition: None, right: PhantomData }
     }
 }
 
 impl<R> Permitted<R> {
+    /// Returns what has to be decided again in this transaction before it changes anything.
+    #[must_use]
+    pub fn condition(&self) -> Option<Arc<PermissionCondition>> {
+        self.condition.clone()
+    }
+
     /// The transaction, to be committed.
     #[must_use]
     pub fn into_transaction(self) -> Transaction {

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
 
+use super::identity::lock_name;
 use super::permitted::Permitted;
 use super::resource_key::ResourceKey;
 
@@ -184,6 +185,7 @@ pub async fn list(
 /// # Errors
 /// [`StoreError::Conflict`] with `service_org_service_key` when the id is taken.
 pub async fn insert(tx: &mut Permitted<right::ServiceCreate>, row: &ServiceRow) -> Result<(), StoreError> {
+    lock_name(tx, &row.org, &row.service).await?;
     sqlx::query!(
         "-- service.insert
         INSERT INTO service (org, service, owner_org, owner, label, description, is_public, documentation, url, version, arch,

@@ -117,11 +117,22 @@ impl Runs {
     }
 }
 
+impl Verdict {
+    /// Asks `count` before the runs are stored: a refusal that is not recorded remains a refusal, a run is refused.
+    fn limited(self, count: impl FnOnce() -> Result<(), ApiError>) -> Result<Verdict, ApiError> {
+        match self {
+            Verdict::Known | Verdict::Refused(None) => Ok(self),
+            Verdict::Refused(Some(runs)) => Ok(Verdict::Refused(count().is_ok().then_some(runs))),
+            Verdict::Current(runs) => count().map(|()| Verdict::Current(runs)),
+        }
+    }
+}
+
 impl Exchange {
     /// Takes note of the run that a node names in a request.
     ///
     /// # Errors
-    /// 400 for a header that cannot be read, 409 for a run that another one has followed.
+    /// 400 for a header that cannot be read, 409 for a run that another one has followed, 429 for too many different runs.
     pub(crate) async fn note_run(&self, caller: &Caller, headers: &HeaderMap) -> Result<(), ApiError> {
         let Some(header) = headers.get(AGENT_RUN_HEADER).filter(|_| caller.role == Role::Node) else {
             return Ok(());
@@ -152,6 +163,8 @@ impl Exchange {
                 Some(stored) => stored.judge(run.clone(), is_gone, self.now()),
                 None => Verdict::Current(Runs::first(run.0.clone(), run.1, self.now())),
             };
+            // A retry counts again: the row is locked, so there is none but after a lost connection.
+            let verdict = verdict.limited(|| self.limiter().count_agent_run(org, node))?;
             if let Verdict::Current(next) | Verdict::Refused(Some(next)) = &verdict {
                 agent_run::set_runs(&mut tx, org, node, &written(next)?).await?;
                 let changes = [node_change(org, node, NODE_REPORT, "modified"), forget_run(org, node)];
@@ -279,5 +292,16 @@ mod tests {
     fn restarts_do_not_fill_the_row() {
         let runs = (0..50).fold(first("r"), |runs, number| followed(runs, &format!("r{number}")));
         assert_eq!(runs.former.len(), MOST_FORMER);
+    }
+
+    #[test]
+    fn run_above_the_limit_is_refused_and_a_superseded_one_only_not_recorded() {
+        let too_many = || Err(ApiError::TooMany { retry_after: 5, message: String::new() });
+        let current = first("a").judge(run("b"), false, at(1));
+        assert!(matches!(current.clone().limited(too_many), Err(ApiError::TooMany { .. })));
+        assert!(matches!(current.limited(|| Ok(())), Ok(Verdict::Current(_))));
+        let refused = followed(first("a"), "b").judge(run("a"), false, at(2));
+        assert!(matches!(refused.limited(too_many), Ok(Verdict::Refused(None))));
+        assert!(matches!(Verdict::Known.limited(|| panic!("nothing is stored")), Ok(Verdict::Known)));
     }
 }

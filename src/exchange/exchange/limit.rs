@@ -22,6 +22,8 @@ const TASK_REPORTS: Rate = Rate { per_second: 20.0, burst: 1_000 };
 
 /// Writes of one node that are recorded: more than it needs in an hour, and then one in two seconds.
 const NODE_RECORDS: Rate = Rate { per_second: 0.5, burst: 2_000 };
+/// Records about the agent runs of one node: an agent that is restarted every five seconds.
+const AGENT_RUNS: Rate = Rate { per_second: 0.2, burst: 20 };
 /// Refused requests of one caller that are recorded.
 const REFUSALS: Rate = Rate { per_second: 0.2, burst: 100 };
 
@@ -59,6 +61,7 @@ pub(crate) struct Limiter {
     logins: LoginLimits,
     task_reports: Buckets,
     node_records: Buckets,
+    agent_runs: Buckets,
     refusals: Buckets,
 }
 
@@ -72,6 +75,7 @@ impl Limiter {
             logins: LoginLimits::new(limits.failed_address, limits.failed_login),
             task_reports: Buckets::new(CAPACITY),
             node_records: Buckets::new(CAPACITY),
+            agent_runs: Buckets::new(CAPACITY),
             refusals: Buckets::new(CAPACITY),
         }
     }
@@ -116,6 +120,16 @@ impl Limiter {
             .map_err(|wait| too_many("reports about tasks", whole_seconds(wait)))
     }
 
+    /// Counts a record about the runs of a node's agent, wherever the request comes from: reads write it, too.
+    ///
+    /// # Errors
+    /// 429 when there were too many.
+    pub(crate) fn count_agent_run(&self, org: &str, node: &str) -> Result<(), ApiError> {
+        self.agent_runs
+            .take(&(org, node), AGENT_RUNS, self.now())
+            .map_err(|wait| too_many("different agent runs of this node", whole_seconds(wait)))
+    }
+
     /// Returns whether a write of a caller is recorded: of a node that writes without end only some are, so that it fills no table.
     pub(crate) fn admits_record(&self, caller: &Caller) -> bool {
         caller.role != Role::Node
@@ -151,4 +165,20 @@ impl Limiter {
 
 fn too_many(what: &str, seconds: u64) -> ApiError {
     ApiError::TooMany { retry_after: seconds, message: format!("too many {what}, try again later") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_one_node_are_limited_and_those_of_others_are_not() {
+        let limiter = Limiter::new(RateLimits::default());
+        for run in 0..AGENT_RUNS.burst {
+            assert!(limiter.count_agent_run("o", "n").is_ok(), "run {run}");
+        }
+        let refused = limiter.count_agent_run("o", "n");
+        assert!(matches!(refused, Err(ApiError::TooMany { retry_after: 1..=5, .. })), "{refused:?}");
+        assert!(limiter.count_agent_run("o", "m").is_ok());
+    }
 }

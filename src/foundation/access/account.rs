@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     fn caller(role: Role, org: &str, id: &str) -> Caller {
-        Caller { role, org: org.into(), id: id.into(), owner: None }
+        Caller { role, org: org.into(), id: id.into(), owner: None, api_key: None }
     }
 
     fn plain<'a>(org: &'a str, name: &'a str) -> AccountFacts<'a> {

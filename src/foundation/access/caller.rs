@@ -1,6 +1,7 @@
 //! The caller of a request.
 
 use std::fmt;
+use std::sync::Arc;
 
 use evenkeel_ids::UserId;
 
@@ -47,6 +48,8 @@ pub struct Caller {
     pub id: String,
     /// Owner of a node or agbot; `None` for users.
     pub owner: Option<UserId>,
+    /// Id of the API key of a login by key, which acts under the name of its account.
+    pub api_key: Option<Arc<str>>,
 }
 
 impl Caller {

@@ -89,7 +89,7 @@ mod tests {
     use crate::Role;
 
     fn user(name: &str) -> Caller {
-        Caller { role: Role::User, org: "o".into(), id: name.into(), owner: None }
+        Caller { role: Role::User, org: "o".into(), id: name.into(), owner: None, api_key: None }
     }
 
     fn account(name: &str) -> UserId {
@@ -123,7 +123,8 @@ mod tests {
             check_ha_group_change(&user("u"), group(true, &admin), [&mine]),
             Err(HaGroupRefused::AdminGroup)
         );
-        let root = Caller { role: Role::Root, org: "root".into(), id: "root".into(), owner: None };
+        let root =
+            Caller { role: Role::Root, org: "root".into(), id: "root".into(), owner: None, api_key: None };
         assert_eq!(check_ha_group_change(&root, group(true, &admin), [&mine]), Ok(()));
     }
 

@@ -19,7 +19,7 @@ pub use ha_group::{
     HaGroupFacts, HaGroupRefused, check_ha_group_change, makes_admin_groups, may_move_node, seen_members,
     sees_admin_descriptions,
 };
-pub use permission::{Permission, Right, WriteRight};
+pub use permission::{Permission, PermissionCondition, Right, WriteRight};
 pub use reserved::{API_KEY_LOGIN, LoginKind, OWN_NAMES, is_reserved_name};
 pub use rows::{RowFilter, organization_rows, service_rows};
 pub use table::{Access, right};

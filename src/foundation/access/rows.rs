@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     fn caller(role: Role, org: &str, id: &str) -> Caller {
-        Caller { role, org: org.into(), id: id.into(), owner: None }
+        Caller { role, org: org.into(), id: id.into(), owner: None, api_key: None }
     }
 
     fn account(org: &str, name: &str) -> UserId {

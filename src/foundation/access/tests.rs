@@ -1,7 +1,7 @@
 use super::*;
 
 fn caller(role: Role, org: &str, id: &str) -> Caller {
-    Caller { role, org: org.into(), id: id.into(), owner: None }
+    Caller { role, org: org.into(), id: id.into(), owner: None, api_key: None }
 }
 
 fn owned_by(org: &str, name: &str) -> Facts {
@@ -142,4 +142,23 @@ fn node_reads_registry_credentials_only_of_what_is_deployed_to_it() {
             assert_eq!(decision, expected, "{org} {is_public} {is_deployed}");
         }
     }
+}
+
+#[test]
+fn permission_by_owner_is_decided_again_and_that_of_an_administrator_is_not() {
+    let target = Target { org: "o", id: Some("n") };
+    let (user, admin) = (caller(Role::User, "o", "u"), caller(Role::OrgAdmin, "o", "a"));
+    let absent = Permission::<right::NodeWrite>::decide_with_facts(&user, target, None);
+    let absent = absent.unwrap_or_else(|decision| panic!("an absent node is {decision:?}"));
+    let condition = absent.condition().expect("it depends on the owner");
+    assert_eq!((condition.access(), condition.target()), (Access::NodeWrite, ("o", "n")));
+    assert_eq!(condition.decide(None), Decision::Allow);
+    assert_eq!(condition.decide(Some(&owned_by("o", "u"))), Decision::Allow);
+    assert_eq!(
+        condition.decide(Some(&owned_by("o", "a"))),
+        Decision::Deny,
+        "created by another user meanwhile"
+    );
+    let always = Permission::<right::NodeWrite>::decide(&admin, target);
+    assert!(always.is_ok_and(|permission| permission.condition().is_none()));
 }

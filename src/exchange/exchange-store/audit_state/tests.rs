@@ -38,7 +38,7 @@ async fn recorded_after(
         org: "o".into(),
         recorded_at: Timestamp::UNIX_EPOCH,
         caller: "o/u".into(),
-        caller_role: "user",
+        caller_role: "user".into(),
         address: String::new(),
         request: String::new(),
         method: "PUT".into(),

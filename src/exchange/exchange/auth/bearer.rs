@@ -19,7 +19,7 @@ use evenkeel_store::StoreError;
 use http::HeaderValue;
 use uuid::Uuid;
 
-use super::demotion::withdraw_approvals;
+use super::demotion::withdraw_rights;
 use super::remembered::Remembered;
 use crate::notice::forget_login;
 use crate::operation::audit::AuditedRequest;
@@ -173,7 +173,8 @@ impl BearerLogins {
             .read(async |connection| provided_account::find_by_subject(connection, org, who).await)
             .await?;
         let wanted = wanted(person, rule, found.as_ref());
-        let caller = Caller { role, org: org.to_owned(), id: wanted.name.clone(), owner: None };
+        let caller =
+            Caller { role, org: org.to_owned(), id: wanted.name.clone(), owner: None, api_key: None };
         if found.as_ref() != Some(&wanted) {
             let may_link = self.provider.settings().link_existing_users;
             let audited = Arc::new(AuditedRequest::of_login(caller.clone(), address));
@@ -229,7 +230,7 @@ async fn provide(
     }
     let mut changes = vec![forget_login(&wanted.org, &wanted.name)];
     let is_administrator = wanted.is_admin || wanted.is_hub_admin;
-    changes.extend(withdraw_approvals(&mut tx, (&wanted.org, &wanted.name), is_administrator).await?);
+    changes.extend(withdraw_rights(&mut tx, (&wanted.org, &wanted.name), is_administrator).await?);
     tx.finish(changes)
 }
 

@@ -245,15 +245,21 @@ impl Credentials {
         if !is_its && self.removals.load(Ordering::SeqCst) == removals {
             self.refused_departures.insert(verifier, ());
         }
-        let caller = Caller { role: Role::Node, org: org.to_owned(), id: id.to_owned(), owner: None };
+        let caller =
+            Caller { role: Role::Node, org: org.to_owned(), id: id.to_owned(), owner: None, api_key: None };
         Ok(is_its.then(|| Arc::new(caller)))
     }
 
     /// Remembers root, whose password was checked or set a moment ago.
     pub(crate) fn remember_root(&self, password: &str) {
         let login = Login::new(ROOT_ORG, ROOT_NAME, password);
-        let caller =
-            Caller { role: Role::Root, org: ROOT_ORG.to_owned(), id: ROOT_NAME.to_owned(), owner: None };
+        let caller = Caller {
+            role: Role::Root,
+            org: ROOT_ORG.to_owned(),
+            id: ROOT_NAME.to_owned(),
+            owner: None,
+            api_key: None,
+        };
         let checked = Checked { verifier: self.verifier(&login), caller: Arc::new(caller) };
         self.checked.insert(login.who().to_owned(), checked);
     }
@@ -380,7 +386,8 @@ fn caller(org: &str, identity: Identity) -> Caller {
         IdentityKind::Account if identity.is_admin => Role::OrgAdmin,
         IdentityKind::Account => Role::User,
     };
-    Caller { role, org: org.to_owned(), id: identity.id, owner: identity.owner }
+    let api_key = identity.api_key.map(|id| id.to_string().into());
+    Caller { role, org: org.to_owned(), id: identity.id, owner: identity.owner, api_key }
 }
 
 fn hex(bytes: &[u8]) -> String {

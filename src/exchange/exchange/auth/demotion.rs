@@ -1,18 +1,21 @@
 //! Rights that an account loses along with those of an administrator.
 
-use evenkeel_exchange_store::agbot_approval;
 use evenkeel_exchange_store::change::Change;
+use evenkeel_exchange_store::{agbot_approval, api_key};
 use evenkeel_store::PgConnection;
 
 use crate::ApiError;
+use crate::feed::visibility::AGBOT_APPROVAL;
 use crate::notice::forget_login;
+use crate::routes::agbot::agbot_change;
 
-/// Withdraws the approvals that an account gave its own agbots, unless it is an administrator: an agbot has no right that its owner lacks.
-/// Returns the changes that make every exchange read the logins of these agbots again.
+/// Withdraws what an account gave as an administrator, unless it is one: the approvals of its own agbots, which have no right that their owner
+/// lacks, the confirmations of their entries, and the API keys that it created for others.
+/// Returns the changes: every exchange reads the logins again, and agbots the approvals and entries.
 ///
 /// # Errors
 /// Those of the store.
-pub(crate) async fn withdraw_approvals(
+pub(crate) async fn withdraw_rights(
     tx: &mut PgConnection,
     (org, name): (&str, &str),
     is_administrator: bool,
@@ -20,8 +23,8 @@ pub(crate) async fn withdraw_approvals(
     if is_administrator {
         return Ok(Vec::new());
     }
-    let agbots = agbot_approval::withdraw_own(tx, org, name).await?;
-    for agbot in &agbots {
+    let withdrawn = agbot_approval::withdraw_own(tx, org, name).await?;
+    for agbot in &withdrawn.approvals {
         tracing::warn!(
             agbot.id = %agbot,
             user.org = org,
@@ -29,5 +32,32 @@ pub(crate) async fn withdraw_approvals(
             "approval of an agbot withdrawn: its owner is no longer an administrator"
         );
     }
-    Ok(agbots.iter().map(|agbot| forget_login(agbot.org(), agbot.name())).collect())
+    let logins = withdrawn.approvals.iter().map(|agbot| forget_login(agbot.org(), agbot.name()));
+    let changed = withdrawn.approvals.union(&withdrawn.confirmations);
+    let seen = changed.map(|agbot| agbot_change(agbot.org(), agbot.name(), AGBOT_APPROVAL, "modified"));
+    let mut changes: Vec<Change> = logins.chain(seen).collect();
+    changes.extend(delete_keys_for_others(tx, (org, name)).await?);
+    Ok(changes)
+}
+
+/// Deletes the API keys that an account created for others: they are not to outlive its right to create them. Returns the changes that make
+/// every exchange read the logins again.
+///
+/// # Errors
+/// Those of the store.
+pub(crate) async fn delete_keys_for_others(
+    tx: &mut PgConnection,
+    (org, name): (&str, &str),
+) -> Result<Vec<Change>, ApiError> {
+    let accounts = api_key::delete_made_for_others(tx, org, name).await?;
+    for account in &accounts {
+        tracing::warn!(
+            user.org = account.org(),
+            user.name = account.name(),
+            creator.org = org,
+            creator.name = name,
+            "API keys of a user deleted: the account that created them may no longer do so"
+        );
+    }
+    Ok(accounts.iter().map(|account| forget_login(account.org(), account.name())).collect())
 }

@@ -140,7 +140,7 @@ impl AuditedRequest {
             org: self.org.clone(),
             recorded_at: at,
             caller: self.caller.to_string(),
-            caller_role: role_word(&self.caller),
+            caller_role: role_text(&self.caller),
             address: self.address.clone(),
             request: self.id.clone(),
             method: self.method.to_string(),
@@ -194,8 +194,16 @@ fn below_version(path: &str) -> &str {
     path.strip_prefix("/v1").unwrap_or(path)
 }
 
-/// The word of a record for a kind of caller.
-pub(crate) fn role_word(caller: &Caller) -> &'static str {
+/// The text of a record for a kind of caller. It names the API key of a login: another account may have created the
+/// key.
+pub(crate) fn role_text(caller: &Caller) -> Cow<'static, str> {
+    match &caller.api_key {
+        Some(key) => Cow::Owned(format!("{} with API key {key}", role_word(caller))),
+        None => Cow::Borrowed(role_word(caller)),
+    }
+}
+
+fn role_word(caller: &Caller) -> &'static str {
     match caller.role {
         Role::Root => "root",
         Role::HubAdmin => "hub administrator",
@@ -226,6 +234,16 @@ mod tests {
         assert_eq!(cut(&long).len(), TEXT_LIMIT);
         assert_eq!(cut(&format!("x{long}")).len(), TEXT_LIMIT - 1);
         assert_eq!(cut("a\0b"), "ab");
+    }
+
+    #[test]
+    fn record_names_the_api_key_of_a_login() {
+        let person =
+            Caller { role: Role::OrgAdmin, org: "o".into(), id: "a".into(), owner: None, api_key: None };
+        assert_eq!(role_text(&person), "organization administrator");
+        let by_key = Caller { api_key: Some("7d1".into()), ..person };
+        assert_eq!(role_text(&by_key), "organization administrator with API key 7d1");
+        assert_eq!(by_key.to_string(), "o/a");
     }
 
     #[test]

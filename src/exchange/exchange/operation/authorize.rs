@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use evenkeel_access::{Access, Caller, Decision, Facts, MULTI_TENANT_ORG, Permission, Right, Role, Target};
 use evenkeel_exchange_store::agreement;
 use evenkeel_exchange_store::facts::{self, FactKind};
+use evenkeel_exchange_store::permitted::Permitted;
 use evenkeel_ids::NodeId;
 
 use super::pipeline::{Op, PathParameters};
@@ -158,6 +159,23 @@ async fn authorize<R: Right>(
         (granted, _) => granted,
     };
     granted.map_err(|decision| refused(R::ACCESS, decision, caller, target))
+}
+
+/// Decides in the transaction of a write what was decided before it began: since then the target may have got another owner, or have been
+/// created by another caller. The target stays as it is until the end of the transaction.
+///
+/// # Errors
+/// As [`Op::authorize`].
+pub(super) async fn decide_again<R>(tx: &mut Permitted<R>) -> Result<(), ApiError> {
+    let Some(condition) = tx.condition() else { return Ok(()) };
+    let (org, id) = condition.target();
+    let facts = facts::lock_facts(tx, kind(condition.access()), org, id).await?;
+    match condition.decide(facts.as_ref()) {
+        Decision::Allow => Ok(()),
+        decision => {
+            Err(refused(condition.access(), decision, condition.caller(), Target { org, id: Some(id) }))
+        }
+    }
 }
 
 fn refused(access: Access, decision: Decision, caller: &Caller, target: Target<'_>) -> ApiError {

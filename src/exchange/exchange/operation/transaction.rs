@@ -14,6 +14,7 @@ use evenkeel_store::{Database, StoreError, Transaction, retry};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::audit::AuditedRequest;
+use super::authorize::decide_again;
 use crate::auth::{PresentedLogin, login_changed};
 use crate::{ApiError, Exchange};
 
@@ -61,9 +62,8 @@ impl Exchange {
             if let Some((login, caller)) = origin.login {
                 self.confirm(login, caller).await?;
             }
-            let (tx, audited, slot) = self.begin(origin.audited).await?;
-            let Finished { write: WriteTx { tx, audited }, changes, value } =
-                work(WriteTx { tx: permit(tx), audited }).await?;
+            let (write, slot) = self.begin(&permit, origin.audited).await?;
+            let Finished { write: WriteTx { tx, audited }, changes, value } = work(write).await?;
             // No identification here: the transaction holds locks.
             if origin.login.is_some_and(|(login, caller)| self.is_withdrawn(login, caller)) {
                 return Err(login_changed());
@@ -82,20 +82,23 @@ impl Exchange {
         Ok(permit.ok_or(StoreError::Contention { name: "write" })?)
     }
 
-    /// Starts a write with the state of the resource before it.
-    async fn begin(
+    /// Starts a write: decides again whether the caller may, and reads the state of the resource before it.
+    // In this order, so that every write locks what others belong to before its parts.
+    async fn begin<R>(
         &self,
+        permit: impl Fn(Transaction) -> Permitted<R>,
         audited: Option<&Arc<AuditedRequest>>,
-    ) -> Result<(Transaction, Option<Audited>, OwnedSemaphorePermit), ApiError> {
+    ) -> Result<(WriteTx<R>, OwnedSemaphorePermit), ApiError> {
         let slot = self.write_permit().await?;
-        let mut tx = self.database().begin().await?;
-        let Some(request) = audited.cloned() else { return Ok((tx, None, slot)) };
+        let mut tx = permit(self.database().begin().await?);
+        decide_again(&mut tx).await?;
+        let Some(request) = audited.cloned() else { return Ok((WriteTx { tx, audited: None }, slot)) };
         let subject = request.subject().cloned();
         let state_before = match &subject {
             Some(subject) if !request.finds_nothing() => audit_state::lock(&mut tx, subject).await?,
             _ => None,
         };
-        Ok((tx, Some(Audited { request, subject, state_before }), slot))
+        Ok((WriteTx { tx, audited: Some(Audited { request, subject, state_before }) }, slot))
     }
 
     async fn commit(

@@ -20,7 +20,7 @@ use crate::audit::seal::{seal_all, shown};
 use crate::auth::{ActingAgbot, ClientAddress};
 use crate::error::{Created, created};
 use crate::extract::{Body, Parameters, Query};
-use crate::operation::audit::{cut, role_word};
+use crate::operation::audit::{cut, role_text};
 use crate::operation::row::{get, post};
 use crate::operation::{Op, Operation, OrgPath};
 use crate::{ApiError, Exchange};
@@ -94,7 +94,7 @@ async fn record_action(
         org: cut(org),
         recorded_at: exchange.now(),
         caller: caller.to_string(),
-        caller_role: role_word(caller),
+        caller_role: role_text(caller),
         address: address.map(|address| address.to_string()).unwrap_or_default(),
         request: cut(&request.request),
         method: request.method.clone(),

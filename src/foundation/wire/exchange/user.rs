@@ -97,6 +97,9 @@ pub struct NewApiKey {
 response! {
     /// An API key inside its user.
     pub struct ApiKeySummary {
+        /// Account that created the key, as `org/user`, if that is recorded.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        created_by: Option<String>,
         /// Description of the API key.
         description: String,
         /// Id of the key.
@@ -111,6 +114,9 @@ response! {
 response! {
     /// An API key.
     pub struct ApiKeyResponse {
+        /// Account that created the key, as `org/user`, if that is recorded.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        created_by: Option<String>,
         /// Description of the API key.
         description: String,
         /// Id of the key.

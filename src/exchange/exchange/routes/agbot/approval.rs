@@ -4,10 +4,12 @@
 //! do so, unless the creator is an administrator: the rights of an identity are a subset of its creator's.
 
 use axum::Json;
-use evenkeel_access::{Permission, right};
+use evenkeel_access::{Caller, Permission, right};
 use evenkeel_api::NoContent;
+use evenkeel_exchange_store::agbot::AgbotRow;
 use evenkeel_exchange_store::agbot_approval::{self, ApprovalRow};
 use evenkeel_exchange_store::audit_state::Subject;
+use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::served_entry::{self, ServedPlace, ServedTo, Subject as EntryKind};
 use evenkeel_ids::AgbotId;
 use evenkeel_store::StoreError;
@@ -24,6 +26,7 @@ use crate::feed::visibility::AGBOT_APPROVAL;
 use crate::notice::forget_login;
 use crate::operation::pipeline::PathParameters;
 use crate::operation::row::{delete, get, put};
+use crate::operation::transaction::WriteTx;
 use crate::operation::{Op, Operation, OrgPath, ResourcePath};
 
 const TAG: &str = "agbot approval";
@@ -223,10 +226,29 @@ async fn withdraw(
         if !agbot_approval::withdraw(&mut tx, org, id).await? {
             return Err(missing(org, id));
         }
-        tx.finish([agbot_change(org, id, AGBOT_APPROVAL, "modified"), forget_login(org, id)])
+        tx.finish(withdrawn(org, id))
     })
     .await?;
     Ok(NoContent)
+}
+
+/// Ends the approval of an agbot that gets another owner or token from a caller who may not approve it: who has the new token would have
+/// rights that no administrator gave. An agbot that replaces its own token has them already.
+pub(super) async fn withdraw_if_replaced(
+    tx: &mut WriteTx<right::AgbotWrite>,
+    caller: &Caller,
+    row: &AgbotRow,
+    token_hash: Option<&str>,
+) -> Result<Vec<Change>, ApiError> {
+    let keeps = caller.may_approve_in(&row.org) || caller.role.is_agbot();
+    if keeps || !agbot_approval::withdraw_if_replaced(tx, row, token_hash).await? {
+        return Ok(Vec::new());
+    }
+    Ok(withdrawn(&row.org, &row.agbot).into())
+}
+
+fn withdrawn(org: &str, id: &str) -> [Change; 2] {
+    [agbot_change(org, id, AGBOT_APPROVAL, "modified"), forget_login(org, id)]
 }
 
 fn missing(org: &str, id: &str) -> ApiError {

@@ -68,7 +68,12 @@ pub fn operations() -> Vec<Operation> {
 }
 
 /// A row about an agbot or something that belongs to it.
-fn agbot_change(org: &str, agbot: &str, resource: &'static str, operation: &'static str) -> Change {
+pub(crate) fn agbot_change(
+    org: &str,
+    agbot: &str,
+    resource: &'static str,
+    operation: &'static str,
+) -> Change {
     Change {
         org: org.to_owned(),
         id: agbot.to_owned(),

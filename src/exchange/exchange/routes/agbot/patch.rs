@@ -5,6 +5,7 @@ use evenkeel_exchange_store::agbot::{self, AgbotRow};
 use evenkeel_wire::exchange::agbot::PatchAgbot;
 
 use super::agbot_change;
+use super::approval::withdraw_if_replaced;
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
@@ -17,7 +18,7 @@ pub(super) async fn patch_agbot(
     permission: Permission<right::AgbotWrite>,
     Body(request): Body<PatchAgbot>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
+    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     let attribute = first_attribute(&request)?;
     check_new_secret(exchange, "token", request.token.as_deref())?;
     let token_hash = match &request.token {
@@ -31,8 +32,9 @@ pub(super) async fn patch_agbot(
             .ok_or_else(|| ApiError::not_found(format!("agbot '{org}/{id}' not found")))?;
         apply(&mut row, attribute, &request);
         row.seen_at = now;
-        agbot::update_agbot(&mut tx, &row, token_hash.as_deref()).await?;
         let mut changes = vec![agbot_change(org, id, "agbot", "modified")];
+        changes.extend(withdraw_if_replaced(&mut tx, caller, &row, token_hash.as_deref()).await?);
+        agbot::update_agbot(&mut tx, &row, token_hash.as_deref()).await?;
         if token_hash.is_some() {
             changes.push(forget_login(org, id));
         }

@@ -9,6 +9,7 @@ use evenkeel_ids::UserId;
 use evenkeel_wire::exchange::agbot::PutAgbot;
 
 use super::agbot_change;
+use super::approval::withdraw_if_replaced;
 use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::notice::forget_login;
@@ -46,11 +47,13 @@ pub(super) async fn replace_agbot(
             lock_name(&mut tx, org, id).await?;
             existing = agbot::lock_agbot(&mut tx, org, id).await?;
         }
+        let mut changes = vec![agbot_change(org, id, "agbot", "created/modified")];
         match existing {
             Some(existing) => {
                 if caller.role.is_agbot() {
                     (row.owner_org, row.owner) = (existing.owner_org, existing.owner);
                 }
+                changes.extend(withdraw_if_replaced(&mut tx, caller, &row, Some(&token_hash)).await?);
                 agbot::update_agbot(&mut tx, &row, Some(&token_hash)).await?;
             }
             None => {
@@ -64,7 +67,8 @@ pub(super) async fn replace_agbot(
         if caller.may_approve_in(org) {
             agbot_approval::approve(&mut tx, org, id, &**caller, now).await?;
         }
-        tx.finish([agbot_change(org, id, "agbot", "created/modified"), forget_login(org, id)])
+        changes.push(forget_login(org, id));
+        tx.finish(changes)
     })
     .await?;
     Ok(created("agbot added or updated"))

@@ -2,7 +2,9 @@
 use axum::Json;
 use evenkeel_access::{Caller, Permission, right};
 use evenkeel_api::{Created, NoContent};
+use evenkeel_exchange_store::account;
 use evenkeel_exchange_store::api_key::{self, ApiKey};
+use evenkeel_ids::UserId;
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::user::{ApiKeyResponse, NewApiKey};
 use uuid::Uuid;
@@ -10,6 +12,7 @@ use uuid::Uuid;
 use super::find_visible;
 use crate::extract::Body;
 use crate::notice::forget_login;
+use crate::operation::transaction::WriteTx;
 use crate::operation::{Op, PartPath, ResourcePath};
 use crate::{ApiError, Exchange};
 
@@ -28,15 +31,19 @@ pub async fn create_api_key(
         account: name.clone(),
         label: request.label,
         description: request.description,
+        creator: None,
         updated_at: exchange.now(),
     };
-    op.write(&permission, "api_key.create", async |mut tx| {
-        api_key::insert_api_key(&mut tx, &key, &hash)
-            .await
-            .map_err(|error| ApiError::from(error).explain("api_key_account_fk", no_user))?;
-        tx.finish([])
-    })
-    .await?;
+    let key = op
+        .write(&permission, "api_key.create", async |mut tx| {
+            let creator = require_creator(&mut tx, caller, &UserId::new(org, name)).await?;
+            let key = ApiKey { creator: Some(creator), ..key.clone() };
+            api_key::insert_api_key(&mut tx, &key, &hash)
+                .await
+                .map_err(|error| ApiError::from(error).explain("api_key_account_fk", no_user))?;
+            tx.finish_with([], key)
+        })
+        .await?;
     Ok(Created(response(key, Some(value))))
 }
 
@@ -76,6 +83,30 @@ async fn require_user(exchange: &Exchange, caller: &Caller, org: &str, name: &st
     find_visible(exchange, caller, org, name).await?.map(|_| ()).ok_or_else(no_user)
 }
 
+/// Returns the account that counts as the creator of a key for an account: the caller, or the creator of the key that the caller logged in with,
+/// who must not keep rights by creating more.
+///
+/// A creator for another account is still an administrator, and remains one until the end of the transaction: its demotion deletes such keys,
+/// and must not miss this one.
+async fn require_creator(
+    tx: &mut WriteTx<right::UserWrite>,
+    caller: &Caller,
+    account: &UserId,
+) -> Result<UserId, ApiError> {
+    let withdrawn = || ApiError::access_denied(format!("the rights of '{caller}' were withdrawn"));
+    let used = caller.api_key.as_deref().and_then(|id| Uuid::try_parse(id).ok());
+    let creator = match used {
+        Some(key) => api_key::find_creator(tx, key).await?.ok_or_else(withdrawn)?,
+        None => None,
+    };
+    let creator = creator.unwrap_or_else(|| caller.account());
+    if creator != *account {
+        let stored = account::lock_account(tx, creator.org(), creator.name()).await?;
+        stored.filter(|stored| stored.is_admin || stored.is_hub_admin).ok_or_else(withdrawn)?;
+    }
+    Ok(creator)
+}
+
 /// 256 random bits as 64 hexadecimal digits.
 fn new_value() -> String {
     let bits: [u8; 32] = rand::random();
@@ -96,6 +127,7 @@ fn no_key() -> ApiError {
 
 fn response(key: ApiKey, value: Option<String>) -> ApiKeyResponse {
     ApiKeyResponse {
+        created_by: key.creator.map(|creator| creator.to_string()),
         description: key.description.unwrap_or_default(),
         id: key.id.to_string(),
         label: key.label.unwrap_or_default(),

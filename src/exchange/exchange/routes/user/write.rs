@@ -14,12 +14,13 @@ use evenkeel_wire::exchange::user::{PatchUser, PutUser};
 use uuid::Uuid;
 
 use super::{absent, facts};
-use crate::auth::demotion::withdraw_approvals;
+use crate::auth::demotion::{delete_keys_for_others, withdraw_rights};
 use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::notice::forget_login;
 use crate::operation::transaction::WriteTx;
 use crate::operation::{Op, ResourcePath};
+use crate::routes::agbot::agbot_change;
 use crate::routes::node::node_change;
 use crate::routes::reference::{check_new_name, check_new_secret};
 use crate::{ApiError, Exchange};
@@ -60,8 +61,7 @@ pub async fn replace_user(
             match stored {
                 Some(stored) if sees_account(caller, facts(&stored)) => {
                     account::update_account(&mut tx, &account).await?;
-                    changes
-                        .extend(withdraw_approvals(&mut tx, (org, name), is_administrator(&account)).await?);
+                    changes.extend(withdraw_rights(&mut tx, (org, name), is_administrator(&account)).await?);
                 }
                 Some(_) => return Err(not_added(org, name)),
                 None => {
@@ -108,7 +108,7 @@ pub async fn patch_user(
         stored.updated_by = caller.to_string();
         account::update_account(&mut tx, &stored).await?;
         let mut changes = vec![forget_login(org, name)];
-        changes.extend(withdraw_approvals(&mut tx, (org, name), is_administrator(&stored)).await?);
+        changes.extend(withdraw_rights(&mut tx, (org, name), is_administrator(&stored)).await?);
         tx.finish(changes)
     })
     .await?;
@@ -140,6 +140,9 @@ pub async fn delete_user(
         changes.extend(owned.nodes.iter().map(|node| node_change(&node.org, &node.id, "node", "deleted")));
         let logins = owned.nodes.iter().chain(&owned.agbots);
         changes.extend(logins.map(|login| forget_login(&login.org, &login.id)));
+        changes
+            .extend(owned.agbots.iter().map(|agbot| agbot_change(&agbot.org, &agbot.id, "agbot", "deleted")));
+        changes.extend(delete_keys_for_others(&mut tx, (org, name)).await?);
         account::delete_account(&mut tx, org, name).await?;
         tx.finish(changes)
     })
