@@ -173,6 +173,7 @@ pub fn facts<'a>(
         part_count: 1,
         other_units: &[],
         gone_parts: &[],
+        taken_over: &[],
         blocklist: &NO_NEWS,
         unsettled_partners: &[],
         are_partners_in_upgrade: false,

@@ -60,7 +60,8 @@ impl Waiters {
         for row in rows.iter().filter(|row| row.category == INTERNAL && row.resource == CREDENTIAL) {
             match row.id.as_str() {
                 "*" => {
-                    withdrawn.extend(map.keys().filter(|interest| interest.is_of_login_in(&row.org)).cloned())
+                    withdrawn
+                        .extend(map.keys().filter(|interest| interest.is_of_login_in(&row.org)).cloned());
                 }
                 id => withdrawn.push(Interest::Node(NodeId::new(&row.org, id))),
             }
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     fn caller(role: Role, org: &str, id: &str) -> Caller {
-        Caller { role, org: org.to_owned(), id: id.to_owned(), owner: None }
+        Caller { role, org: org.to_owned(), id: id.to_owned(), owner: None, api_key: None }
     }
 
     fn withdrawal(org: &str, id: &str) -> Vec<Arc<SequencedChange>> {

@@ -316,6 +316,7 @@ response! {
 }
 
 /// Ids of nodes, in the shape of the list of whole nodes.
+#[expect(clippy::zero_sized_map_values, reason = "clients read the names of an object")]
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeIdsResponse {

@@ -91,7 +91,7 @@ fn add(table: &mut Table, found: &PlacementExplanation, is_single: bool) {
         }
     } else {
         let is_empty = found.summary.contains(NO_NODE);
-        let advice = is_empty.then(|| format!("; {}", clause_advice("POLICY"))).unwrap_or_default();
+        let advice = if is_empty { format!("; {}", clause_advice("POLICY")) } else { String::new() };
         let summary = format!("{}{advice}", found.summary);
         table.push([format!("({})", found.workload_unit), "summary".to_owned(), summary]);
     }
