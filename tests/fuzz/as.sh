@@ -7,14 +7,14 @@ cd "$(dirname "$0")"
 
 program=$1
 venv=$2
-folder=$3/$5
+directory=$3/$5
 examples=$4
 account=$5
 seed=$6
 # Longest time for one account.
 limit=${FUZZ_LIMIT:-700}
 
-mkdir -m 711 "$folder"
+mkdir -m 711 "$directory"
 
 fail() {
     echo "as $account: $1" >&2
@@ -23,25 +23,25 @@ fail() {
     exit 1
 }
 
-printf 'fuzz-root-secret' >"$folder/password"
-start_hub "$program" "$folder"
+printf 'fuzz-root-secret' >"$directory/password"
+start_hub "$program" "$directory"
 url=$hub_url
-"$venv/bin/python" fixture.py "$url" "$folder/password" "$folder/fixture.json"
-credentials=$("$venv/bin/python" login.py "$folder/fixture.json" "$account")
+"$venv/bin/python" fixture.py "$url" "$directory/password" "$directory/fixture.json"
+credentials=$("$venv/bin/python" login.py "$directory/fixture.json" "$account")
 
-export FUZZ_FIXTURE=$folder/fixture.json FUZZ_COUNTS=$folder/counts.json SCHEMATHESIS_HOOKS=hooks PYTHONPATH=$PWD
+export FUZZ_FIXTURE=$directory/fixture.json FUZZ_COUNTS=$directory/counts.json SCHEMATHESIS_HOOKS=hooks PYTHONPATH=$PWD
 export PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0
 # The stream has no end, an exchange that is emptied has nothing left to read, and the document takes no input.
 # Ids of responses (`org/policy`) that the fuzzer tries in paths are discarded for their slash, which it takes for its own failure.
-if ! (cd "$folder" && timeout "$limit" "$venv/bin/schemathesis" run "$url/v1/api-docs/swagger.json" --url "$url" \
+if ! (cd "$directory" && timeout "$limit" "$venv/bin/schemathesis" run "$url/v1/api-docs/swagger.json" --url "$url" \
     --auth "$credentials" --seed "$seed" --max-examples "$examples" --phases examples,coverage,fuzzing \
     --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,wrong_shape_is_refused \
     --exclude-path-regex '/changes/stream$|/admin/dropdb$|/api-docs/' --generation-database none --continue-on-failure \
     --suppress-health-check filter_too_much \
-    --request-timeout 30 --warnings off --no-color) >"$folder/out" 2>&1; then
-    fail "seed $seed finds:" "$folder/out" "$folder/log"
+    --request-timeout 30 --warnings off --no-color) >"$directory/out" 2>&1; then
+    fail "seed $seed finds:" "$directory/out" "$directory/log"
 fi
-if grep -q '^Traceback' "$folder/out"; then
-    fail 'the fuzzer itself failed:' "$folder/out"
+if grep -q '^Traceback' "$directory/out"; then
+    fail 'the fuzzer itself failed:' "$directory/out"
 fi
-"$venv/bin/python" login.py --check "$url" "$folder/fixture.json" "$account"
+"$venv/bin/python" login.py --check "$url" "$directory/fixture.json" "$account"

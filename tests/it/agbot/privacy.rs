@@ -165,7 +165,7 @@ async fn unauthenticated_clients_see_nothing_and_counts_are_for_users() {
 }
 
 #[tokio::test]
-async fn plans_of_stops_tell_users_nothing_about_nodes_and_groups_of_others() {
+async fn plans_of_stops_show_users_nothing_about_nodes_and_groups_of_others() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
     fill(&hub).await;

@@ -27,7 +27,7 @@ async fn world(login: &str) -> (TestDatabase, Api) {
 async fn make_objects(api: &Api, login: &str, name: &str) {
     for (method, path, body) in [
         ("PUT", format!("nodes/{name}"), node("t")),
-        ("PUT", format!("agbots/{name}"), agbot("t")),
+        ("PUT", format!("agbots/b{name}"), agbot("t")),
         ("POST", "services".to_owned(), service("public", "s", false)),
         ("POST", format!("patterns/{name}"), pattern("o", "p", false)),
         ("POST", format!("business/policies/{name}"), deployment_policy("o")),
@@ -74,10 +74,10 @@ fn writes() -> Vec<(&'static str, &'static str, &'static str, Write)> {
         ("node", "node", "x", ("PATCH", "nodes/x".to_owned(), json!({"token": "u2"}))),
         ("node", "node", "x", ("PUT", "nodes/x/policy".to_owned(), json!({"properties": []}))),
         ("node", "node", "x", ("DELETE", "nodes/x".to_owned(), Value::Null)),
-        ("agbot", "agbot", "x", ("PUT", "agbots/x".to_owned(), agbot("u2"))),
-        ("agbot", "agbot", "x", ("PATCH", "agbots/x".to_owned(), json!({"token": "u2"}))),
-        ("agbot", "agbot", "x", ("POST", "agbots/x/businesspols".to_owned(), entry)),
-        ("agbot", "agbot", "x", ("DELETE", "agbots/x".to_owned(), Value::Null)),
+        ("agbot", "agbot", "bx", ("PUT", "agbots/bx".to_owned(), agbot("u2"))),
+        ("agbot", "agbot", "bx", ("PATCH", "agbots/bx".to_owned(), json!({"token": "u2"}))),
+        ("agbot", "agbot", "bx", ("POST", "agbots/bx/businesspols".to_owned(), entry)),
+        ("agbot", "agbot", "bx", ("DELETE", "agbots/bx".to_owned(), Value::Null)),
         (
             "service",
             "service",
@@ -138,6 +138,8 @@ async fn object_that_another_user_creates_before_the_transaction_is_not_written(
         let what = format!("{method} {path}");
         let create = [
             "SELECT pg_advisory_xact_lock(hashtextextended('o/fresh', 0))".to_owned(),
+            // They belong to a node by its name.
+            format!("DELETE FROM node_heartbeat WHERE node = '{id}'"),
             format!("UPDATE {table} SET {column} = 'fresh' WHERE {column} = '{id}'"),
         ];
         let (status, body) = overtaken(&api, USER, (method, path, body), &create).await;
@@ -148,7 +150,7 @@ async fn object_that_another_user_creates_before_the_transaction_is_not_written(
             must(sqlx::query(sqlx::AssertSqlSafe(back)).execute(api.database.pool()).await, "the name");
         assert_eq!(back.rows_affected(), 1, "{what}: it belongs to its creator");
     }
-    let approval = api.expect(200, ADMIN, "GET", "/orgs/o/agbots/x/approval", Value::Null).await;
+    let approval = api.expect(200, ADMIN, "GET", "/orgs/o/agbots/bx/approval", Value::Null).await;
     assert_eq!((&approval["owner"], &approval["approvedBy"]), (&json!("o/admin"), &json!("o/admin")));
 }
 
@@ -197,20 +199,20 @@ async fn owner_who_replaces_the_token_of_an_approved_agbot_ends_the_approval() {
         ("PUT", agbot(&generated), false),
         ("PUT", agbot(&generated), true),
     ] {
-        api.expect(201, ADMIN, "PUT", "/orgs/o/agbots/x/approval", Value::Null).await;
+        api.expect(201, ADMIN, "PUT", "/orgs/o/agbots/bx/approval", Value::Null).await;
         let from = next_number(&api).await;
-        api.expect(201, USER, method, "/orgs/o/agbots/x", body.clone()).await;
-        assert_eq!(is_approved(&api, "x").await, stays, "{method} {body}");
-        let seen = changes(&api, from, "x").await;
+        api.expect(201, USER, method, "/orgs/o/agbots/bx", body.clone()).await;
+        assert_eq!(is_approved(&api, "bx").await, stays, "{method} {body}");
+        let seen = changes(&api, from, "bx").await;
         let is_reported = seen.iter().any(|change| change == "agbotapproval modified");
         assert_eq!(is_reported, !stays, "{method} {body}: {seen:?}");
     }
     // The agbot itself and an administrator replace the token, and the approval stays.
     let own = format!("o/x:{generated}");
-    api.expect(201, &own, "PATCH", "/orgs/o/agbots/x", json!({"token": "own"})).await;
-    assert!(is_approved(&api, "x").await);
-    api.expect(201, ADMIN, "PATCH", "/orgs/o/agbots/x", json!({"token": "given"})).await;
-    assert!(is_approved(&api, "x").await);
+    api.expect(201, &own, "PATCH", "/orgs/o/agbots/bx", json!({"token": "own"})).await;
+    assert!(is_approved(&api, "bx").await);
+    api.expect(201, ADMIN, "PATCH", "/orgs/o/agbots/bx", json!({"token": "given"})).await;
+    assert!(is_approved(&api, "bx").await);
 }
 
 #[tokio::test]
@@ -220,13 +222,13 @@ async fn demotion_and_deletion_of_an_owner_are_reported_for_its_agbots() {
     let entry = json!({"businessPolOrgid": "o", "businessPol": "*", "nodeOrgid": "o"});
     // One that its owner approved, one of whose entries the owner confirmed only.
     api.expect(201, USER, "PUT", "/orgs/o/agbots/own", agbot("t")).await;
-    for agbot in ["own", "x"] {
+    for agbot in ["own", "bx"] {
         let path = format!("/orgs/o/agbots/{agbot}/businesspols");
         api.expect(201, USER, "POST", &path, entry.clone()).await;
     }
     let from = next_number(&api).await;
     api.expect(201, ADMIN, "PATCH", "/orgs/o/users/u", json!({"admin": false})).await;
-    for agbot in ["own", "x"] {
+    for agbot in ["own", "bx"] {
         assert_eq!(changes(&api, from, agbot).await, ["agbotapproval modified"], "{agbot}");
     }
     let approvals = api.expect(200, ADMIN, "GET", "/orgs/o/agbot-approvals", Value::Null).await;
@@ -236,7 +238,7 @@ async fn demotion_and_deletion_of_an_owner_are_reported_for_its_agbots() {
 
     let from = next_number(&api).await;
     api.expect(204, ADMIN, "DELETE", "/orgs/o/users/u", Value::Null).await;
-    for agbot in ["own", "x"] {
+    for agbot in ["own", "bx"] {
         assert_eq!(changes(&api, from, agbot).await, ["agbot deleted"], "{agbot}");
     }
 }

@@ -62,7 +62,7 @@ pub(super) async fn plan_stops(
 /// Returns the write as the event that follows it.
 ///
 /// # Errors
-/// 400 for an invalid write, 403 and 404 for one that the exchange would refuse to the caller: plans tell nothing about nodes and groups of
+/// 400 for an invalid write, 403 and 404 for one that the exchange would refuse to the caller: plans show nothing about nodes and groups of
 /// others.
 fn event(model: &Model, written: &SeenNodes, org: &str, write: DependencyWrite) -> Result<Event, Refusal> {
     let invalid = |why: String| Refusal::new(StatusCode::BAD_REQUEST, why);

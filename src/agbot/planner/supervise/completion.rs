@@ -12,6 +12,7 @@ use super::{
     update_status::{UpdateEvent, UpdateState, next_state},
 };
 use crate::{
+    change::Cause,
     reconcile::UnitPass,
     settings::Pace,
     time::later,
@@ -49,11 +50,15 @@ fn is_unproven(pass: &UnitPass<'_>, slot: &Slot) -> bool {
     newest.spec == target(pass) && !newest.is_running() && !is_tolerated && !pass.is_node_lost(newest)
 }
 
-/// Returns whether a slot whose failure was counted does not run the version, or has not for as long as it is judged.
+/// Returns whether a slot whose failure was counted, or whose newest task follows a failure, does not run the version, or has not for as long
+/// as it is judged.
 fn is_failing(pass: &UnitPass<'_>, slot: &Slot) -> bool {
     let tasks = pass.tasks(slot);
     let failed = pass.update.part(&pass.facts.unit_id.part).map(|part| &part.failed);
-    let has_failed = failed.is_some_and(|failed| tasks.iter().any(|task| failed.contains(&task.id)));
+    let is_counted = failed.is_some_and(|failed| tasks.iter().any(|task| failed.contains(&task.id)));
+    // The task that was counted is forgotten after some more.
+    let follows_failure = |task: &Task| task.cause == Cause::TaskFailed && task.spec == target(pass);
+    let has_failed = is_counted || tasks.newest().is_some_and(follows_failure);
     let judged_secs = pass.update_settings().judged_secs();
     let shown_at = |task: &Task| task.running_at.map(|at| later(at, judged_secs));
     let is_shown = |task: &Task| {

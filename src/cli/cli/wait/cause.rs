@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn policy_that_selects_no_node_says_so_once_and_where_to_look() {
+    fn policy_that_selects_no_node_says_so_once_and_names_a_command() {
         let found = PlacementExplanation {
             sequence: Vec::new(),
             summary: "0 of 2 placed: no node belongs to it".to_owned(),

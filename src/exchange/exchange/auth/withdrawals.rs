@@ -11,8 +11,8 @@ const KEPT: usize = 1_024;
 
 /// The latest withdrawals, in the order in which this exchange learned of them.
 ///
-/// Each is noted before the login is removed from the caches and once more after that. So a login that was read or found in a cache before
-/// the removal has a position before the last note of it.
+/// Each is recorded before the login is removed from the caches and once more after that. So a login that was read or found in a cache before
+/// the removal has a position before its last record.
 #[derive(Default)]
 pub(crate) struct Withdrawals {
     count: AtomicU64,
