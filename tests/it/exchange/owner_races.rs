@@ -208,7 +208,7 @@ async fn owner_who_replaces_the_token_of_an_approved_agbot_ends_the_approval() {
         assert_eq!(is_reported, !stays, "{method} {body}: {seen:?}");
     }
     // The agbot itself and an administrator replace the token, and the approval stays.
-    let own = format!("o/x:{generated}");
+    let own = format!("o/bx:{generated}");
     api.expect(201, &own, "PATCH", "/orgs/o/agbots/bx", json!({"token": "own"})).await;
     assert!(is_approved(&api, "bx").await);
     api.expect(201, ADMIN, "PATCH", "/orgs/o/agbots/bx", json!({"token": "given"})).await;

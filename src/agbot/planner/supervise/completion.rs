@@ -12,7 +12,6 @@ use super::{
     update_status::{UpdateEvent, UpdateState, next_state},
 };
 use crate::{
-    change::Cause,
     reconcile::UnitPass,
     settings::Pace,
     time::later,
@@ -25,7 +24,13 @@ pub(super) fn count(pass: &mut UnitPass<'_>) {
     let mut left: BTreeSet<Slot> = dirty.into_iter().collect();
     left.extend(pass.all_slots().into_iter().filter(|slot| is_unproven(pass, slot)));
     let failing = pass.all_slots().into_iter().filter(|slot| is_failing(pass, slot));
-    let failing = failing.filter(|slot| !left.contains(slot)).count() as u32;
+    let failing: Vec<Slot> = failing.filter(|slot| !left.contains(slot)).collect();
+    let judged_secs = pass.update_settings().judged_secs();
+    let running_at = |slot| pass.tasks(slot).newest().filter(|task| task.is_running())?.running_at;
+    let shown_at = failing.iter().filter_map(running_at).map(|at| later(at, judged_secs));
+    let shown_at: Vec<Timestamp> = shown_at.filter(|at| *at > pass.now).collect();
+    shown_at.into_iter().for_each(|at| pass.wake(at));
+    let failing = failing.len() as u32;
     let lost =
         pass.all_slots().into_iter().filter(|slot| set_aside::is_lost_with_version(pass, slot)).count();
     let part = pass.facts.unit_id.part.clone();
@@ -50,15 +55,11 @@ fn is_unproven(pass: &UnitPass<'_>, slot: &Slot) -> bool {
     newest.spec == target(pass) && !newest.is_running() && !is_tolerated && !pass.is_node_lost(newest)
 }
 
-/// Returns whether a slot whose failure was counted, or whose newest task follows a failure, does not run the version, or has not for as long
-/// as it is judged.
+/// Returns whether a slot whose failure was counted does not run the version, or has not for as long as it is judged.
 fn is_failing(pass: &UnitPass<'_>, slot: &Slot) -> bool {
     let tasks = pass.tasks(slot);
     let failed = pass.update.part(&pass.facts.unit_id.part).map(|part| &part.failed);
-    let is_counted = failed.is_some_and(|failed| tasks.iter().any(|task| failed.contains(&task.id)));
-    // The task that was counted is forgotten after some more.
-    let follows_failure = |task: &Task| task.cause == Cause::TaskFailed && task.spec == target(pass);
-    let has_failed = is_counted || tasks.newest().is_some_and(follows_failure);
+    let has_failed = failed.is_some_and(|failed| tasks.iter().any(|task| failed.contains(&task.id)));
     let judged_secs = pass.update_settings().judged_secs();
     let shown_at = |task: &Task| task.running_at.map(|at| later(at, judged_secs));
     let is_shown = |task: &Task| {
