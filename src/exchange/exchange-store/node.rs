@@ -241,10 +241,83 @@ fn range_of(pattern: &str) -> Option<(String, String)> {
     Some((fixed.to_owned(), high))
 }
 
-/// Lists nodes of an organization by id, those after the given one, at most `limit`.
+/// Selects the ids of nodes, as [`select_nodes`] their records.
+macro_rules! select_node_ids {
+    ($name:literal, $tail:literal $(+ $more:literal)*, $($argument:expr),*) => {
+        sqlx::query_scalar!(
+            "-- " + $name + "
+            SELECT node.node
+            FROM node
+            " + $tail $(+ $more)*,
+            $($argument),*
+        )
+    };
+}
+
+/// Selects nodes of an organization by a filter, by id, those after the given one, at most `limit`; `$select` names the macro that begins the
+/// query, `$range` adds the range of the filter.
 ///
 /// A filter that is not given is a `CASE`: with `OR`, a plan without known values expects hardly any row, and sorts the whole
 /// organization for each page instead of reading on in order.
+macro_rules! select_filtered {
+    ($select:ident, $name:literal, $range:literal, ($org:ident, $filter:ident, $after:ident, $limit:ident) $(, $bound:expr)*) => {
+        $select!(
+            $name,
+            "WHERE node.org = $1
+               AND CASE WHEN $2::text IS NULL THEN true ELSE node.owner_org = $2 AND node.owner = $3 END
+               AND CASE WHEN $4::text IS NULL THEN true ELSE node.org || '/' || node.node LIKE $4 END
+               AND CASE WHEN $5::text IS NULL THEN true ELSE node.name LIKE $5 END
+               AND CASE WHEN $6::text IS NULL THEN true ELSE node.arch LIKE $6 END
+               AND CASE WHEN $7::text IS NULL THEN true ELSE node.cluster_namespace LIKE $7 END
+               AND CASE WHEN $8::text IS NULL THEN true ELSE node.owner_org || '/' || node.owner LIKE $8 END
+               AND CASE WHEN $9::text IS NULL THEN true ELSE lower(node.node_type) = lower($9) END
+               AND CASE WHEN $10::boolean IS NULL THEN true ELSE node.is_namespace_scoped = $10 END
+               AND node.node > $11 "
+                + $range
+                + "ORDER BY node.node
+             LIMIT $12",
+            $org,
+            $filter.owned_by.as_ref().map(UserId::org),
+            $filter.owned_by.as_ref().map(UserId::name),
+            $filter.id.as_deref(),
+            $filter.name.as_deref(),
+            $filter.arch.as_deref(),
+            $filter.cluster_namespace.as_deref(),
+            $filter.owner.as_deref(),
+            $filter.node_type.as_deref(),
+            $filter.is_namespace_scoped,
+            $after.unwrap_or_default(),
+            $limit
+            $(, $bound)*
+        )
+    };
+}
+pub(super) use select_filtered;
+
+/// Reads what [`select_filtered`] selects, within the range of the filter if it has one.
+macro_rules! fetch_filtered {
+    ($select:ident, $name:literal, $name_in_range:literal, $conn:ident, ($org:ident, $filter:ident, $after:ident, $limit:ident)) => {
+        match &$filter.range {
+            Some((low, high)) => {
+                select_filtered!(
+                    $select,
+                    $name_in_range,
+                    "AND node.node >= $13 AND node.node < $14 ",
+                    ($org, $filter, $after, $limit),
+                    low,
+                    high
+                )
+                .fetch_all($conn)
+                .await?
+            }
+            None => {
+                select_filtered!($select, $name, "", ($org, $filter, $after, $limit)).fetch_all($conn).await?
+            }
+        }
+    };
+}
+
+/// Lists nodes of an organization by id, those after the given one, at most `limit`.
 pub async fn list_nodes(
     conn: &mut PgConnection,
     org: &str,
@@ -252,51 +325,13 @@ pub async fn list_nodes(
     after: Option<&str>,
     limit: i64,
 ) -> Result<Vec<NodeRow>, StoreError> {
-    let owned_by = filter.owned_by.as_ref();
-    macro_rules! select_filtered {
-        ($name:literal, $range:literal, $($bound:expr),*) => {
-            select_nodes!(
-                $name,
-                "WHERE node.org = $1
-                   AND CASE WHEN $2::text IS NULL THEN true ELSE node.owner_org = $2 AND node.owner = $3 END
-                   AND CASE WHEN $4::text IS NULL THEN true ELSE node.org || '/' || node.node LIKE $4 END
-                   AND CASE WHEN $5::text IS NULL THEN true ELSE node.name LIKE $5 END
-                   AND CASE WHEN $6::text IS NULL THEN true ELSE node.arch LIKE $6 END
-                   AND CASE WHEN $7::text IS NULL THEN true ELSE node.cluster_namespace LIKE $7 END
-                   AND CASE WHEN $8::text IS NULL THEN true ELSE node.owner_org || '/' || node.owner LIKE $8 END
-                   AND CASE WHEN $9::text IS NULL THEN true ELSE lower(node.node_type) = lower($9) END
-                   AND CASE WHEN $10::boolean IS NULL THEN true ELSE node.is_namespace_scoped = $10 END
-                   AND node.node > $11 "
-                    + $range
-                    + "ORDER BY node.node
-                 LIMIT $12",
-                org,
-                owned_by.map(UserId::org),
-                owned_by.map(UserId::name),
-                filter.id.as_deref(),
-                filter.name.as_deref(),
-                filter.arch.as_deref(),
-                filter.cluster_namespace.as_deref(),
-                filter.owner.as_deref(),
-                filter.node_type.as_deref(),
-                filter.is_namespace_scoped,
-                after.unwrap_or_default(),
-                limit
-                $(, $bound)*
-            )
-            .fetch_all(conn)
-            .await?
-        };
-    }
-    let rows = match &filter.range {
-        Some((low, high)) => select_filtered!(
-            "node.list_nodes_in_range",
-            "AND node.node >= $13 AND node.node < $14 ",
-            low,
-            high
-        ),
-        None => select_filtered!("node.list_nodes", "",),
-    };
+    let rows = fetch_filtered!(
+        select_nodes,
+        "node.list_nodes",
+        "node.list_nodes_in_range",
+        conn,
+        (org, filter, after, limit)
+    );
     Ok(rows.into_iter().map(NodeRow::from).collect())
 }
 
@@ -308,38 +343,13 @@ pub async fn list_node_ids(
     after: Option<&str>,
     limit: i64,
 ) -> Result<Vec<String>, StoreError> {
-    let owned_by = filter.owned_by.as_ref();
-    Ok(sqlx::query_scalar!(
-        "-- node.list_node_ids
-        SELECT node.node
-        FROM node
-        WHERE node.org = $1
-          AND CASE WHEN $2::text IS NULL THEN true ELSE node.owner_org = $2 AND node.owner = $3 END
-          AND CASE WHEN $4::text IS NULL THEN true ELSE node.org || '/' || node.node LIKE $4 END
-          AND CASE WHEN $5::text IS NULL THEN true ELSE node.name LIKE $5 END
-          AND CASE WHEN $6::text IS NULL THEN true ELSE node.arch LIKE $6 END
-          AND CASE WHEN $7::text IS NULL THEN true ELSE node.cluster_namespace LIKE $7 END
-          AND CASE WHEN $8::text IS NULL THEN true ELSE node.owner_org || '/' || node.owner LIKE $8 END
-          AND CASE WHEN $9::text IS NULL THEN true ELSE lower(node.node_type) = lower($9) END
-          AND CASE WHEN $10::boolean IS NULL THEN true ELSE node.is_namespace_scoped = $10 END
-          AND node.node > $11
-        ORDER BY node.node
-        LIMIT $12",
-        org,
-        owned_by.map(UserId::org),
-        owned_by.map(UserId::name),
-        filter.id.as_deref(),
-        filter.name.as_deref(),
-        filter.arch.as_deref(),
-        filter.cluster_namespace.as_deref(),
-        filter.owner.as_deref(),
-        filter.node_type.as_deref(),
-        filter.is_namespace_scoped,
-        after.unwrap_or_default(),
-        limit,
-    )
-    .fetch_all(conn)
-    .await?)
+    Ok(fetch_filtered!(
+        select_node_ids,
+        "node.list_node_ids",
+        "node.list_node_ids_in_range",
+        conn,
+        (org, filter, after, limit)
+    ))
 }
 
 /// Inserts a node. The row's heartbeat, group and orchestration are not written: a new node is active.

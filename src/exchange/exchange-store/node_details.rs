@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
-use super::node::{JsonText, NodeFilter};
+use super::node::{JsonText, NodeFilter, select_filtered};
 use super::node_spec::NodeSpecRow;
 use evenkeel_store::{StoreError, from_sql};
 
@@ -60,8 +60,36 @@ pub struct NodeDetailsRow {
     pub errors: Option<(JsonText, Timestamp)>,
 }
 
-/// Lists nodes of an organization with all their parts by id, those after the given one, at most `limit`. Its filters are written
-/// as those of [`super::node::list_nodes`].
+/// Selects nodes with all their parts.
+macro_rules! select_details {
+    ($name:literal, $tail:literal $(+ $more:literal)*, $($argument:expr),*) => {
+        sqlx::query!(
+            "-- " + $name + r#"
+            SELECT node.org, node.node, node.name, node.owner_org, node.owner, node.node_type, node.pattern,
+                   node.registered_services AS "registered_services: Json<JsonText>",
+                   node.user_input AS "user_input: Json<JsonText>", node.msg_end_point,
+                   node.software_versions AS "software_versions: Json<JsonText>", node.public_key, node.arch,
+                   node.heartbeat_intervals AS "heartbeat_intervals: Json<JsonText>", node.cluster_namespace,
+                   node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp", node.availability,
+                   node.is_frozen, node.is_drain_forced, node.is_in_upgrade, node.capacities, node.fault_domain, node.upgrade_domain, node.spec_updated_by, node_heartbeat.seen_at AS "seen_at?: jiff_sqlx::Timestamp", ha_group_member.ha_group AS "ha_group?",
+                   node_policy.properties AS "properties?: Json<JsonText>", node_policy.constraints AS "constraints?: Json<JsonText>",
+                   node_policy.updated_at AS "policy_updated_at?: jiff_sqlx::Timestamp",
+                   node_status.connectivity AS "connectivity?: Json<JsonText>", node_status.services AS "services?: Json<JsonText>",
+                   node_status.running_services AS "running_services?",
+                   node_status.updated_at AS "status_updated_at?: jiff_sqlx::Timestamp",
+                   node_error.errors AS "errors?: Json<JsonText>", node_error.updated_at AS "errors_updated_at?: jiff_sqlx::Timestamp"
+            FROM node
+            LEFT JOIN node_heartbeat ON node_heartbeat.org = node.org AND node_heartbeat.node = node.node
+            LEFT JOIN ha_group_member ON ha_group_member.org = node.org AND ha_group_member.node = node.node
+            LEFT JOIN node_policy ON node_policy.org = node.org AND node_policy.node = node.node
+            LEFT JOIN node_status ON node_status.org = node.org AND node_status.node = node.node LEFT JOIN node_error ON node_error.org = node.org AND node_error.node = node.node
+            "# + $tail $(+ $more)*,
+            $($argument),*
+        )
+    };
+}
+
+/// Lists nodes of an organization with all their parts by id, those after the given one, at most `limit`.
 pub async fn list_node_details(
     conn: &mut PgConnection,
     org: &str,
@@ -69,50 +97,10 @@ pub async fn list_node_details(
     after: Option<&str>,
     limit: i64,
 ) -> Result<Vec<NodeDetailsRow>, StoreError> {
-    let owned_by = filter.owned_by.as_ref();
-    let rows = sqlx::query!(
-        r#"-- node_details.list_node_details
-        SELECT node.org, node.node, node.name, node.owner_org, node.owner, node.node_type, node.pattern,
-               node.registered_services AS "registered_services: Json<JsonText>",
-               node.user_input AS "user_input: Json<JsonText>", node.msg_end_point,
-               node.software_versions AS "software_versions: Json<JsonText>", node.public_key, node.arch,
-               node.heartbeat_intervals AS "heartbeat_intervals: Json<JsonText>", node.cluster_namespace,
-               node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp", node.availability,
-               node.is_frozen, node.is_drain_forced, node.is_in_upgrade, node.capacities, node.fault_domain, node.upgrade_domain, node.spec_updated_by, node_heartbeat.seen_at AS "seen_at?: jiff_sqlx::Timestamp", ha_group_member.ha_group AS "ha_group?",
-               node_policy.properties AS "properties?: Json<JsonText>", node_policy.constraints AS "constraints?: Json<JsonText>",
-               node_policy.updated_at AS "policy_updated_at?: jiff_sqlx::Timestamp",
-               node_status.connectivity AS "connectivity?: Json<JsonText>", node_status.services AS "services?: Json<JsonText>",
-               node_status.running_services AS "running_services?",
-               node_status.updated_at AS "status_updated_at?: jiff_sqlx::Timestamp",
-               node_error.errors AS "errors?: Json<JsonText>", node_error.updated_at AS "errors_updated_at?: jiff_sqlx::Timestamp"
-        FROM node
-        LEFT JOIN node_heartbeat ON node_heartbeat.org = node.org AND node_heartbeat.node = node.node
-        LEFT JOIN ha_group_member ON ha_group_member.org = node.org AND ha_group_member.node = node.node
-        LEFT JOIN node_policy ON node_policy.org = node.org AND node_policy.node = node.node
-        LEFT JOIN node_status ON node_status.org = node.org AND node_status.node = node.node LEFT JOIN node_error ON node_error.org = node.org AND node_error.node = node.node
-        WHERE node.org = $1
-          AND CASE WHEN $2::text IS NULL THEN true ELSE node.owner_org = $2 AND node.owner = $3 END
-          AND CASE WHEN $4::text IS NULL THEN true ELSE node.org || '/' || node.node LIKE $4 END
-          AND CASE WHEN $5::text IS NULL THEN true ELSE node.name LIKE $5 END
-          AND CASE WHEN $6::text IS NULL THEN true ELSE node.arch LIKE $6 END
-          AND CASE WHEN $7::text IS NULL THEN true ELSE node.owner_org || '/' || node.owner LIKE $7 END
-          AND CASE WHEN $8::text IS NULL THEN true ELSE lower(node.node_type) = lower($8) END
-          AND node.node > $9
-        ORDER BY node.node
-        LIMIT $10"#,
-        org,
-        owned_by.map(UserId::org),
-        owned_by.map(UserId::name),
-        filter.id.as_deref(),
-        filter.name.as_deref(),
-        filter.arch.as_deref(),
-        filter.owner.as_deref(),
-        filter.node_type.as_deref(),
-        after.unwrap_or_default(),
-        limit,
-    )
-    .fetch_all(conn)
-    .await?;
+    let rows =
+        select_filtered!(select_details, "node_details.list_node_details", "", (org, filter, after, limit))
+            .fetch_all(conn)
+            .await?;
     Ok(rows
         .into_iter()
         .map(|row| NodeDetailsRow {
