@@ -107,13 +107,16 @@ fn keeps_agreements(
     now: Timestamp,
 ) -> impl Fn(&NodeId) -> bool + use<> {
     let has_tasks = policy.orchestration.document.is_some();
-    let is_kept = |agreement: &&Agreement| {
-        !matches!(fit(model, agreement, now), Fit::Lost(_) | Fit::Leaving)
-            || model.is_down(&agreement.node, now)
-    };
+    let is_kept =
+        |agreement: &&Agreement| !is_ending(model, agreement, now) || model.is_down(&agreement.node, now);
     let agreements = model.agreements_of(&policy.id).filter(|_| !has_tasks);
     let kept: BTreeSet<NodeId> = agreements.filter(is_kept).map(|agreement| agreement.node.clone()).collect();
     move |node| kept.contains(node)
+}
+
+/// Returns whether an agreement of a policy without tasks ends: it is lost, or its node is drained.
+fn is_ending(model: &Model, agreement: &Agreement, now: Timestamp) -> bool {
+    matches!(fit(model, agreement, now), Fit::Lost(_) | Fit::Leaving)
 }
 
 /// Changes of a workload unit, and the instances that it has before them.
@@ -191,9 +194,8 @@ fn stops_of(model: &mut Model, policy: &DeploymentPolicyFacts, now: Timestamp) -
     if policy.orchestration.document.is_none() {
         // Without tasks an instance is judged by its agreement, which a change of groups does not end.
         let agreements: Vec<&Agreement> = model.agreements_of(&policy.id).collect();
-        let is_lost = |agreement: &&&Agreement| matches!(fit(model, agreement, now), Fit::Lost(_));
-        let lost = agreements.iter().filter(is_lost).count();
-        return (agreements.len() as u64, lost as u64);
+        let ending = agreements.iter().filter(|agreement| is_ending(model, agreement, now)).count();
+        return (agreements.len() as u64, ending as u64);
     }
     let runs = dry_runs(model, policy, Some(policy), now);
     let changes = runs.iter().flat_map(|unit| &unit.run.changes);

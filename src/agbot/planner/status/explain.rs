@@ -22,7 +22,7 @@ use crate::{
     },
     reconcile::leaders_of,
     report::{Blocked, FrozenLevel},
-    workload::{NodeOrder, SlotTasks, Task, UnitId, Workload},
+    workload::{NodeOrder, Slot, SlotTasks, Task, UnitId, Workload},
 };
 
 /// Nodes that are listed.
@@ -183,11 +183,11 @@ impl<'a> Explainer<'a> {
         unit: &'a UnitRecord,
         blocked: &'a [(Step, Blocked)],
     ) -> Self {
-        let is_barred = |task: &&Task| {
-            let is_own = |step: &Step| step.slot == task.slot && step.node() == task.node.as_ref();
-            let mut barred = blocked.iter().filter(|(_, why)| matches!(why, Blocked::Blocklisted { .. }));
-            !task.is_running() && barred.any(|(step, _)| is_own(step))
-        };
+        let on_blocks = blocked.iter().filter(|(_, why)| matches!(why, Blocked::Blocklisted { .. }));
+        let on_blocks: BTreeSet<(&Slot, Option<&NodeId>)> =
+            on_blocks.map(|(step, _)| (&step.slot, step.node())).collect();
+        let is_barred =
+            |task: &&Task| !task.is_running() && on_blocks.contains(&(&task.slot, task.node.as_ref()));
         let tasks = unit.slots.values().flat_map(SlotTasks::iter).filter(|task| task.is_live());
         let (barred, tasks): (Vec<&Task>, Vec<&Task>) = tasks.partition(is_barred);
         let number = |task: &Task| unit.table.number(task.node.as_ref()?);

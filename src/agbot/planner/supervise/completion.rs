@@ -24,12 +24,9 @@ pub(super) fn count(pass: &mut UnitPass<'_>) {
     let mut left: BTreeSet<Slot> = dirty.into_iter().collect();
     left.extend(pass.all_slots().into_iter().filter(|slot| is_unproven(pass, slot)));
     let failing = pass.all_slots().into_iter().filter(|slot| is_failing(pass, slot));
-    let failing: Vec<Slot> = failing.filter(|slot| !left.contains(slot)).collect();
-    let judged_secs = pass.update_settings().judged_secs();
-    let running_at = |slot| pass.tasks(slot).newest().filter(|task| task.is_running())?.running_at;
-    let shown_at = failing.iter().filter_map(running_at).map(|at| later(at, judged_secs));
-    let shown_at: Vec<Timestamp> = shown_at.filter(|at| *at > pass.now).collect();
-    shown_at.into_iter().for_each(|at| pass.wake(at));
+    let failing = failing.filter(|slot| !left.contains(slot)).map(|slot| shown_at(pass, &slot));
+    let failing: Vec<Option<Timestamp>> = failing.collect();
+    failing.iter().flatten().for_each(|at| pass.wake(*at));
     let failing = failing.len() as u32;
     let lost =
         pass.all_slots().into_iter().filter(|slot| set_aside::is_lost_with_version(pass, slot)).count();
@@ -60,24 +57,24 @@ fn is_failing(pass: &UnitPass<'_>, slot: &Slot) -> bool {
     let tasks = pass.tasks(slot);
     let failed = pass.update.part(&pass.facts.unit_id.part).map(|part| &part.failed);
     let has_failed = failed.is_some_and(|failed| tasks.iter().any(|task| failed.contains(&task.id)));
-    let judged_secs = pass.update_settings().judged_secs();
-    let shown_at = |task: &Task| task.running_at.map(|at| later(at, judged_secs));
-    let is_shown = |task: &Task| {
-        task.spec == target(pass) && task.is_running() && shown_at(task).is_some_and(|at| at <= pass.now)
-    };
-    has_failed && !tasks.newest().is_some_and(is_shown)
+    has_failed && shown_at(pass, slot).is_none_or(|at| pass.now < at)
+}
+
+/// Returns when the version has run in a slot for as long as it is judged; none while it does not run there.
+fn shown_at(pass: &UnitPass<'_>, slot: &Slot) -> Option<Timestamp> {
+    let newest = pass.tasks(slot).newest();
+    let running = newest.filter(|task| task.is_running() && task.spec == target(pass))?;
+    Some(later(running.running_at?, pass.update_settings().judged_secs()))
 }
 
 /// Returns until when what runs in the slots is watched.
 fn watched_until(pass: &UnitPass<'_>) -> Option<Timestamp> {
     let slots = pass.all_slots();
-    let newest = slots.iter().filter_map(|slot| pass.tasks(slot).newest());
-    let running = newest.filter(|task| task.is_running() && task.spec == target(pass));
-    let until = |task: &Task| {
-        let until = later(task.running_at?, pass.update_settings().judged_secs());
-        Some(later(until, failed_tasks::report_grace_secs(pass, task)))
+    let until = |slot: &Slot| {
+        let grace_secs = failed_tasks::report_grace_secs(pass, pass.tasks(slot).newest()?);
+        Some(later(shown_at(pass, slot)?, grace_secs))
     };
-    running.filter_map(until).max()
+    slots.iter().filter_map(until).max()
 }
 
 /// Returns how much longer an update is watched for the sake of agents that do not read tasks.
