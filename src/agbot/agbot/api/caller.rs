@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use evenkeel_client::{Client, ClientError, Credentials};
+use evenkeel_client::{Client, ClientError, Credentials, Path};
 use evenkeel_ids::NodeId;
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use evenkeel_wire::exchange::forwarded::CLIENT_ADDRESS;
@@ -354,7 +354,7 @@ pub(super) async fn written_nodes(
 /// Returns true if the exchange shows its status counts to the caller.
 pub(super) async fn sees_counts(context: &Context, headers: &HeaderMap) -> bool {
     let Ok(client) = as_caller(context, headers) else { return false };
-    let path = evenkeel_client::Path::new(&["admin", "status"]);
+    let path = Path::new(&["admin", "status"]);
     client.get::<serde_json::Value>(path).await.is_ok_and(|found| found.is_some())
 }
 

@@ -27,9 +27,13 @@ pub struct FieldTooLong {
     limit: usize,
 }
 
+/// The short texts of a node record.
+const TEXTS: [&str; 6] = ["name", "nodeType", "pattern", "msgEndPoint", "arch", "clusterNamespace"];
+
 /// The fields of a node record whose kinds set no length; those that a request leaves out are empty.
 struct RecordFields<'a> {
-    texts: [(&'static str, Option<&'a str>); 6],
+    /// In the order of [`TEXTS`].
+    texts: [Option<&'a str>; TEXTS.len()],
     public_key: Option<&'a str>,
     software_versions: Option<&'a Map<String, Value>>,
     registered_services: Option<&'a [RegisteredService]>,
@@ -38,7 +42,7 @@ struct RecordFields<'a> {
 
 impl RecordFields<'_> {
     fn check(&self) -> Result<(), FieldTooLong> {
-        for (field, text) in self.texts {
+        for (field, text) in TEXTS.into_iter().zip(self.texts) {
             check(field, text.map_or(0, str::len), MAX_TEXT)?;
         }
         check("publicKey", self.public_key.map_or(0, str::len), MAX_PUBLIC_KEY)?;
@@ -65,12 +69,12 @@ impl PutNode {
     pub fn check_lengths(&self) -> Result<(), FieldTooLong> {
         RecordFields {
             texts: [
-                ("name", Some(self.name.as_str())),
-                ("nodeType", self.node_type.as_deref()),
-                ("pattern", self.pattern.as_deref()),
-                ("msgEndPoint", self.msg_end_point.as_deref()),
-                ("arch", self.arch.as_deref()),
-                ("clusterNamespace", self.cluster_namespace.as_deref()),
+                Some(self.name.as_str()),
+                self.node_type.as_deref(),
+                self.pattern.as_deref(),
+                self.msg_end_point.as_deref(),
+                self.arch.as_deref(),
+                self.cluster_namespace.as_deref(),
             ],
             public_key: self.public_key.as_deref(),
             software_versions: self.software_versions.as_ref(),
@@ -89,12 +93,12 @@ impl PatchNode {
     pub fn check_lengths(&self) -> Result<(), FieldTooLong> {
         RecordFields {
             texts: [
-                ("name", self.name.as_deref()),
-                ("nodeType", self.node_type.as_deref()),
-                ("pattern", self.pattern.as_deref()),
-                ("msgEndPoint", self.msg_end_point.as_deref()),
-                ("arch", self.arch.as_deref()),
-                ("clusterNamespace", self.cluster_namespace.as_deref()),
+                self.name.as_deref(),
+                self.node_type.as_deref(),
+                self.pattern.as_deref(),
+                self.msg_end_point.as_deref(),
+                self.arch.as_deref(),
+                self.cluster_namespace.as_deref(),
             ],
             public_key: self.public_key.as_deref(),
             software_versions: self.software_versions.as_ref(),
