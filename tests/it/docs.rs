@@ -15,7 +15,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use crate::architecture::members;
-use crate::architecture::source::sources;
+use crate::architecture::source::{files, sources};
 use crate::support::wait::must;
 use crate::support::{Hub, Scratch, TestDatabase, free_address};
 
@@ -45,21 +45,10 @@ const RUNNABLE: [&str; 12] = [
     "docs/tutorial/second-hub.md",
 ];
 
-fn add_pages(directory: &Path, pages: &mut Vec<PathBuf>) {
-    for entry in must(std::fs::read_dir(directory), "a directory of docs") {
-        let path = must(entry, "an entry").path();
-        if path.is_dir() {
-            add_pages(&path, pages);
-        } else if path.extension().is_some_and(|extension| extension == "md") {
-            pages.push(path);
-        }
-    }
-}
-
 /// Returns README and all pages of `docs`, sorted by path.
 fn pages() -> Vec<PathBuf> {
     let mut pages = vec![root().join("README.md")];
-    add_pages(&root().join("docs"), &mut pages);
+    pages.extend(files(&root().join("docs"), "md"));
     pages.sort();
     pages
 }

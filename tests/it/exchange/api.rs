@@ -36,6 +36,15 @@ pub struct Api {
     _shutdown: Arc<DropGuard>,
 }
 
+/// Two exchanges on one database, with an organization `o`.
+pub async fn two_exchanges() -> (TestDatabase, [Api; 2]) {
+    let database = TestDatabase::new().await;
+    let first = Api::start(&database).await;
+    first.make_org("o").await;
+    let second = Api::start(&database).await;
+    (database, [first, second])
+}
+
 impl Api {
     /// Starts an exchange on the database; several may run on one.
     pub async fn start(database: &TestDatabase) -> Self {

@@ -9,17 +9,8 @@ use evenkeel_exchange_store::change::{Change, insert_outbox};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
-use super::api::{Api, ROOT, read_response};
-use crate::support::TestDatabase;
+use super::api::{Api, ROOT, read_response, two_exchanges};
 use crate::support::wait::must;
-
-async fn two_exchanges() -> (TestDatabase, [Api; 2]) {
-    let database = TestDatabase::new().await;
-    let first = Api::start(&database).await;
-    first.make_org("o").await;
-    let second = Api::start(&database).await;
-    (database, [first, second])
-}
 
 async fn last_number(api: &Api) -> i64 {
     let last = api.expect(200, ROOT, "GET", "/changes/maxchangeid", Value::Null).await;

@@ -2,16 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::api::{Api, ROOT};
-use crate::support::TestDatabase;
-
-async fn two_exchanges() -> (TestDatabase, Api, Api) {
-    let database = TestDatabase::new().await;
-    let first = Api::start(&database).await;
-    first.make_org("o").await;
-    let second = Api::start(&database).await;
-    (database, first, second)
-}
+use super::api::{Api, ROOT, two_exchanges};
 
 /// Asks once: the change was acknowledged, so every exchange knows it.
 async fn becomes(api: &Api, login: &str, path: &str, status: u16) {
@@ -21,7 +12,7 @@ async fn becomes(api: &Api, login: &str, path: &str, status: u16) {
 
 #[tokio::test]
 async fn changed_password_stops_working_everywhere() {
-    let (_database, first, second) = two_exchanges().await;
+    let (_database, [first, second]) = two_exchanges().await;
     second.expect(200, "o/u:pu", "GET", "/orgs/o", Value::Null).await;
     first.expect(201, "o/u:pu", "POST", "/orgs/o/users/u/changepw", json!({"newPassword": "fresh"})).await;
     first.expect(401, "o/u:pu", "GET", "/orgs/o", Value::Null).await;
@@ -34,7 +25,7 @@ async fn changed_password_stops_working_everywhere() {
 
 #[tokio::test]
 async fn password_known_to_be_wrong_works_at_once_when_it_becomes_right() {
-    let (_database, first, second) = two_exchanges().await;
+    let (_database, [first, second]) = two_exchanges().await;
     second.expect(401, "o/u:later", "GET", "/orgs/o", Value::Null).await;
     first.expect(201, ROOT, "PATCH", "/orgs/o/users/u", json!({"password": "later"})).await;
     becomes(&second, "o/u:later", "/orgs/o", 200).await;
@@ -42,7 +33,7 @@ async fn password_known_to_be_wrong_works_at_once_when_it_becomes_right() {
 
 #[tokio::test]
 async fn deleted_users_take_their_nodes_and_keys_along() {
-    let (_database, first, second) = two_exchanges().await;
+    let (_database, [first, second]) = two_exchanges().await;
     first.make_node("o/u:pu", "o", "n").await;
     let key = first.expect(201, "o/u:pu", "POST", "/orgs/o/users/u/apikeys", json!({})).await;
     let key_login = format!("o/apikey:{}", key["value"].as_str().expect("a value"));
@@ -58,7 +49,7 @@ async fn deleted_users_take_their_nodes_and_keys_along() {
 
 #[tokio::test]
 async fn deleted_api_key_stops_working_and_its_user_does_not() {
-    let (_database, first, second) = two_exchanges().await;
+    let (_database, [first, second]) = two_exchanges().await;
     let key = first.expect(201, "o/u:pu", "POST", "/orgs/o/users/u/apikeys", json!({"label": "l"})).await;
     let value = key["value"].as_str().expect("a value");
     assert!(value.len() == 64 && value.bytes().all(|byte| byte.is_ascii_hexdigit()), "{value}");
@@ -73,7 +64,7 @@ async fn deleted_api_key_stops_working_and_its_user_does_not() {
 
 #[tokio::test]
 async fn rights_follow_the_flags_of_an_account_everywhere() {
-    let (_database, first, second) = two_exchanges().await;
+    let (_database, [first, second]) = two_exchanges().await;
     second.expect(403, "o/u:pu", "GET", "/orgs/o/users", Value::Null).await;
     first.expect(201, "o/admin:pa", "PATCH", "/orgs/o/users/u", json!({"admin": true})).await;
     becomes(&second, "o/u:pu", "/orgs/o/users", 200).await;
@@ -83,7 +74,7 @@ async fn rights_follow_the_flags_of_an_account_everywhere() {
 
 #[tokio::test]
 async fn logins_of_a_deleted_organization_are_gone_everywhere() {
-    let (_database, first, second) = two_exchanges().await;
+    let (_database, [first, second]) = two_exchanges().await;
     first.make_node("o/u:pu", "o", "n").await;
     for login in ["o/u:pu", "o/n:token-n"] {
         second.expect(200, login, "GET", "/orgs/o", Value::Null).await;

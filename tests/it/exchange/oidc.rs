@@ -67,8 +67,20 @@ async fn people_have_the_role_of_their_group_and_own_what_they_make() {
     // The provider decides again with every token.
     let promoted = bearer(&key.sign(&provider.claims("ann", &["plant-admins"])));
     api.expect(200, &promoted, "GET", "/orgs/plant/users", Value::Null).await;
+    let agbot = json!({"token": "t", "name": "b", "publicKey": ""});
+    api.expect(201, &promoted, "PUT", "/orgs/plant/agbots/b", agbot).await;
+    let made = api.expect(201, &promoted, "POST", "/orgs/plant/users/u/apikeys", json!({})).await;
+    let made = format!("plant/apikey:{}", made["value"].as_str().expect("a value"));
+    api.expect(200, &made, "GET", "/orgs/plant", Value::Null).await;
+    let last = api.expect(200, ROOT, "GET", "/changes/maxchangeid", Value::Null).await;
     let demoted = bearer(&key.sign(&provider.claims("ann", &["plant-staff", "again"])));
     api.expect(403, &demoted, "GET", "/orgs/plant/users", Value::Null).await;
+    // What she gave as an administrator ends, and agbots read so in the feed.
+    let from = json!({"changeId": last["maxChangeId"].as_i64().expect("a number") + 1, "maxRecords": 100, "extensions": true});
+    let changes = api.expect(201, ROOT, "POST", "/orgs/plant/changes", from).await;
+    let is_reported = |change: &Value| change["resource"] == "agbotapproval" && change["id"] == "b";
+    assert!(changes["changes"].as_array().expect("a list").iter().any(is_reported), "{changes}");
+    api.expect(401, &made, "GET", "/orgs/plant", Value::Null).await;
     // A user with roles in two organizations names one of them.
     let both = bearer(&key.sign(&provider.claims("eve", &["plant-staff", "lab-staff"])));
     let sent =

@@ -15,8 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tower::ServiceExt;
 
-use super::api::{Api, ROOT, read_response};
-use crate::support::TestDatabase;
+use super::api::{Api, ROOT, read_response, two_exchanges};
 use crate::support::wait::must;
 
 /// A request whose last byte is held back.
@@ -74,21 +73,13 @@ fn async_pieces(
     })
 }
 
-async fn two_exchanges() -> (TestDatabase, Api, Api) {
-    let database = TestDatabase::new().await;
-    let first = Api::start(&database).await;
-    first.make_org("o").await;
-    let second = Api::start(&database).await;
-    (database, first, second)
-}
-
 fn account(name: &str) -> (String, Value) {
     (format!("/orgs/o/users/{name}"), json!({"password": "pdoor", "email": "e", "admin": true}))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn request_that_a_demoted_administrator_holds_back_is_refused() {
-    let (_database, first, second) = two_exchanges().await;
+    let (_database, [first, second]) = two_exchanges().await;
     for (api, name) in [(&first, "door1"), (&second, "door2")] {
         first.expect(201, ROOT, "PATCH", "/orgs/o/users/v", json!({"admin": true})).await;
         let (path, body) = account(name);
@@ -102,7 +93,7 @@ async fn request_that_a_demoted_administrator_holds_back_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn request_of_a_deleted_or_changed_login_is_refused() {
-    let (_database, first, second) = two_exchanges().await;
+    let (_database, [first, second]) = two_exchanges().await;
     let withdrawals = [
         ("DELETE", "/orgs/o/users/v", Value::Null, 204),
         ("PATCH", "/orgs/o/users/v", json!({"password": "fresh"}), 201),
@@ -124,7 +115,7 @@ async fn request_of_a_deleted_or_changed_login_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn request_of_a_deleted_api_key_is_refused() {
-    let (_database, first, second) = two_exchanges().await;
+    let (_database, [first, second]) = two_exchanges().await;
     for api in [&first, &second] {
         let key = first.expect(201, "o/admin:pa", "POST", "/orgs/o/users/admin/apikeys", json!({})).await;
         let login = format!("o/apikey:{}", key["value"].as_str().expect("a value"));
@@ -140,7 +131,7 @@ async fn request_of_a_deleted_api_key_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn request_of_an_organization_that_another_tenant_has_by_now_is_refused() {
-    let (_database, first, second) = two_exchanges().await;
+    let (_database, [first, second]) = two_exchanges().await;
     let (path, body) = account("door");
     let held = Held::send(&second, "o/admin:pa", "POST", &path, &body).await;
     first.expect(204, ROOT, "DELETE", "/orgs/o", Value::Null).await;
@@ -151,7 +142,7 @@ async fn request_of_an_organization_that_another_tenant_has_by_now_is_refused() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn request_of_a_login_that_stays_valid_is_carried_out_whatever_else_is_changed() {
-    let (_database, first, second) = two_exchanges().await;
+    let (_database, [first, second]) = two_exchanges().await;
     let (path, body) = account("other");
     let held = Held::send(&second, "o/admin:pa", "POST", &path, &body).await;
     first.expect(204, ROOT, "DELETE", "/orgs/o/users/v", Value::Null).await;
@@ -197,7 +188,7 @@ async fn move_in(api: &Api) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn poll_and_stream_of_a_deleted_organization_show_nothing_of_the_next_one() {
-    let (_database, first, second) = two_exchanges().await;
+    let (_database, [first, second]) = two_exchanges().await;
     let streams = [stream(&first, "o/admin:pa").await, stream(&second, "o/admin:pa").await];
     let polls = [park(&first, "o/u:pu"), park(&second, "o/u:pu")];
     // There is no signal that a poll is parked; a late one gets 401 at once, and the test covers less.
@@ -218,7 +209,7 @@ async fn poll_and_stream_of_a_deleted_organization_show_nothing_of_the_next_one(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn poll_and_stream_of_a_deleted_user_end_and_those_of_others_go_on() {
-    let (_database, first, second) = two_exchanges().await;
+    let (_database, [first, second]) = two_exchanges().await;
     let (ended, poll) = (stream(&second, "o/v:pv").await, park(&second, "o/v:pv"));
     let lasting = stream(&second, "o/u:pu").await;
     tokio::time::sleep(Duration::from_millis(150)).await;
@@ -233,7 +224,7 @@ async fn poll_and_stream_of_a_deleted_user_end_and_those_of_others_go_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stream_of_a_deleted_node_sends_no_heartbeat_for_the_next_one_of_its_name() {
-    let (_database, first, _) = two_exchanges().await;
+    let (_database, [first, _]) = two_exchanges().await;
     first.make_node("o/u:pu", "o", "n").await;
     let ended = stream(&first, "o/n:token-n").await;
     first.expect(204, ROOT, "DELETE", "/orgs/o/nodes/n", Value::Null).await;
