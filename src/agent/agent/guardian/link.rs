@@ -63,7 +63,7 @@ pub(crate) struct Link {
 /// Reason why nothing was confirmed.
 enum Unconfirmed {
     Gone(String),
-    Silent,
+    Silent(String),
 }
 
 impl Worker for Link {
@@ -132,9 +132,9 @@ impl Link {
                 let held: BTreeMap<_, _> = held.map(|lease| (lease.task.clone(), lease.lease_secs)).collect();
                 self.report(Guard::Confirmed(held), confirmation.killed, GuardianState::Running).await
             }
-            Err(Unconfirmed::Silent) => {
+            Err(Unconfirmed::Silent(why)) => {
                 let since = *self.silent_since.get_or_insert_with(Instant::now);
-                self.warn("it does not respond");
+                self.warn(&why);
                 self.report(Guard::Absent, Vec::new(), GuardianState::Silent).await?;
                 if since.elapsed() >= REPLACED_AFTER {
                     self.kill_silent();
@@ -142,7 +142,7 @@ impl Link {
                 Ok(())
             }
             Err(Unconfirmed::Gone(why)) => {
-                self.connection = None;
+                self.silent_since = None;
                 self.report(Guard::Absent, Vec::new(), GuardianState::Absent).await?;
                 self.warn(&why);
                 self.start();
@@ -172,8 +172,13 @@ impl Link {
         };
         match timeout(CONFIRMATION_TIMEOUT, exchange).await {
             Ok(Ok(confirmation)) => Ok(confirmation),
-            Ok(Err(error)) => Err(Unconfirmed::Gone(error.to_string())),
-            Err(_) => Err(Unconfirmed::Silent),
+            Ok(Err(error)) => {
+                self.connection = None;
+                // A guardian that stands still before it listens refuses connections for as long as it lives.
+                let is_started = self.child.is_some();
+                Err(if is_started { Unconfirmed::Silent } else { Unconfirmed::Gone }(error.to_string()))
+            }
+            Err(_) => Err(Unconfirmed::Silent("it does not respond".to_owned())),
         }
     }
 
@@ -244,7 +249,8 @@ impl Link {
 
     fn kill_silent(&mut self) {
         let peer = self.connection.as_ref().and_then(|one| one.get_ref().peer_cred().ok()?.pid());
-        let Some(pid) = peer else { return };
+        let started = || i32::try_from(self.child.as_ref()?.id()?).ok();
+        let Some(pid) = peer.or_else(started) else { return };
         tracing::error!(pid, "the guardian does not respond and is stopped; another one replaces it");
         // It may have ended meanwhile.
         let _gone = kill(Pid::from_raw(pid), Signal::SIGKILL);
@@ -313,4 +319,32 @@ pub(crate) async fn dismiss(directory: &Path, agent: &str, means: Means, leases:
     };
     // Without a guardian there is none to end.
     let _ended = timeout(CONFIRMATION_TIMEOUT, exchange).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_wire::exchange::agent_run::AgentRun;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn guardian_that_never_listens_is_silent_and_is_ended() {
+        let directory = tempfile::tempdir().unwrap();
+        let guardian = GuardianCommand {
+            program: "/bin/sh".into(),
+            arguments: ["-c", "exec sleep 100"].map(Into::into).to_vec(),
+        };
+        let settings = AgentSettings {
+            guardian: Some(guardian),
+            ..AgentSettings::new("http://hub.test", directory.path())
+        };
+        let run = Arc::new(RunHeader::new(AgentRun::default()));
+        let mut link = Link::new(settings.into(), Handle::new().0, run, Arc::default());
+        assert!(matches!(link.ask("a", Vec::new()).await, Err(Unconfirmed::Gone(_))));
+        link.start();
+        assert!(matches!(link.ask("a", Vec::new()).await, Err(Unconfirmed::Silent(_))));
+        link.kill_silent();
+        let mut child = link.child.take().unwrap();
+        assert!(!child.wait().await.unwrap().success());
+    }
 }
