@@ -180,6 +180,7 @@ pub async fn start_exchange(
         oidc,
         ..defaults
     };
+    clients.check_body_memory(settings.max_body_bytes)?;
     limits.apply(clients, &mut settings);
     let started = Exchange::start(database.clone(), settings, workers.clone()).await;
     let exchange = started.map_err(|error| match &error {

@@ -95,6 +95,8 @@ settings! {
         cors_origins: String = "cors-origins", "EVENKEEL_CORS_ORIGINS";
         /// Value of the header Strict-Transport-Security, or off [default: max-age=63072000].
         strict_transport_security: String = "strict-transport-security", "EVENKEEL_STRICT_TRANSPORT_SECURITY";
+        /// Memory in bytes for large request bodies that are received at the same time; one address may use a quarter of it [default: 67108864].
+        request_body_memory: usize = "request-body-memory", "EVENKEEL_REQUEST_BODY_MEMORY";
         /// File that holds the token with which /metrics names policies, units and groups; without it none are named.
         metrics_token_file: PathBuf = "metrics-token-file", "EVENKEEL_METRICS_TOKEN_FILE";
     }
@@ -103,8 +105,13 @@ settings! {
 impl ClientOptions {
     /// The middleware of the listeners.
     pub fn middleware(&self) -> Result<Middleware, Failure> {
+        self.middleware_settings().map(Middleware::new)
+    }
+
+    fn middleware_settings(&self) -> Result<MiddlewareSettings, Failure> {
         let origins = self.cors_origins.as_deref().unwrap_or_default();
         let transport_security = self.strict_transport_security.as_deref();
+        let usual = MiddlewareSettings::default();
         let settings = MiddlewareSettings {
             trusted_proxies: used("trusted-proxies", self.trusted_proxies.as_deref().unwrap_or_default())?,
             address_rate: self.address_rate(),
@@ -113,8 +120,19 @@ impl ClientOptions {
                 Some(text) => used("strict-transport-security", text)?,
                 None => TransportSecurity::default(),
             },
+            body_memory: self.request_body_memory.unwrap_or(usual.body_memory),
         };
-        Ok(Middleware::new(settings))
+        Ok(settings)
+    }
+
+    /// Checks that every client has the memory for a body of the largest size.
+    pub fn check_body_memory(&self, max_body_bytes: usize) -> Result<(), Failure> {
+        if max_body_bytes <= self.middleware_settings()?.body_memory_per_client() {
+            return Ok(());
+        }
+        let text =
+            format!("request-body-memory must be at least four times max-body-bytes, {max_body_bytes}");
+        Err(Failure::new(ExitStatus::Usage, text))
     }
 
     /// The token for metrics with names.
@@ -247,6 +265,16 @@ mod tests {
         assert_eq!(settings.rate_limits.caller.per_second, 0.0);
         assert_eq!(settings.rate_limits.address, usual.address);
         assert_eq!(settings.audit_age, None);
+    }
+
+    #[test]
+    fn every_client_has_the_memory_for_the_largest_body() {
+        let clients = ClientOptions { request_body_memory: Some(4_000), ..ClientOptions::default() };
+        assert!(clients.check_body_memory(1_000).is_ok());
+        let failure = clients.check_body_memory(1_001).expect_err("a quarter is less than that");
+        assert!(
+            failure.to_string().contains("request-body-memory must be at least four times max-body-bytes")
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 mod activity;
 mod anonymous;
+mod body;
 mod connection_limit;
 pub mod limit;
 pub mod middleware;

@@ -18,12 +18,12 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::{Request, Response, StatusCode, Version};
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
-use tokio::time::{Sleep, sleep};
 use tower::Service;
 
 use super::HttpLimits;
 use super::activity::{Activity, RequestInFlight};
-use super::middleware::{Admitted, Client, Middleware};
+use super::body::{HeldBody, LimitedBody};
+use super::middleware::{Admitted, Client, Middleware, no_memory};
 use evenkeel_runtime::metrics::{Counter, Metrics};
 use evenkeel_runtime::request_id::{REQUEST_ID, RequestId};
 
@@ -174,18 +174,22 @@ impl hyper::service::Service<Request<Incoming>> for RequestService {
         let in_flight = self.activity.begin_request(request.version() == Version::HTTP_2);
         let id = RequestId::from_client(request.headers())
             .unwrap_or_else(|| RequestId::from_number(in_flight.number()));
-        let body_time = self.body_time;
-        let request = request.map(|body| wrap_body(body, body_time));
         let middleware = &self.handler.middleware;
-        let (response, admitted) = match middleware.admit(&request, self.peer, self.activity.has_logged_in())
-        {
-            Ok(admitted) => (
-                self.handler.respond(request, self.peer, &admitted.client, &id),
-                Some((middleware.clone(), admitted)),
-            ),
-            Err(response) => (ready(*response).boxed(), None),
-        };
-        RequestUnderWay { response, admitted, id, in_flight: Some(in_flight) }
+        match middleware.admit(&request, self.peer, self.activity.has_logged_in()) {
+            Ok(admitted) => {
+                let (head, body) = request.into_parts();
+                let held = || middleware.hold_body(&admitted.client);
+                let (body, held) = LimitedBody::wrap(body, self.body_time, held);
+                let request = Request::from_parts(head, body);
+                let response = self.handler.respond(request, self.peer, &admitted.client, &id);
+                let admitted = Some((middleware.clone(), admitted));
+                RequestUnderWay { response, admitted, held, id, in_flight: Some(in_flight) }
+            }
+            Err(response) => {
+                let response = ready(*response).boxed();
+                RequestUnderWay { response, admitted: None, held: None, id, in_flight: Some(in_flight) }
+            }
+        }
     }
 }
 
@@ -194,6 +198,8 @@ pub struct RequestUnderWay {
     response: PendingResponse,
     /// Admission that is finished with the response; taken once the response exists.
     admitted: Option<(Middleware, Admitted)>,
+    /// The memory of its body, held until the response exists.
+    held: Option<Arc<HeldBody>>,
     id: RequestId,
     /// Moved into the response.
     in_flight: Option<RequestInFlight>,
@@ -211,6 +217,9 @@ impl Future for RequestUnderWay {
             // The panic itself has been reported by the panic hook.
             Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         };
+        if this.held.take().is_some_and(|held| held.is_refused()) {
+            response = no_memory();
+        }
         if let Some((middleware, admitted)) = this.admitted.take() {
             response = admitted.finish(&middleware, response);
         }
@@ -239,47 +248,6 @@ impl HttpBody for TrackedBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-fn wrap_body(body: Incoming, limit: Duration) -> Body {
-    if body.is_end_stream() { Body::empty() } else { Body::new(TimedBody { body, limit, timer: None }) }
-}
-
-/// A request's body that fails when it takes too long to arrive.
-struct TimedBody {
-    body: Incoming,
-    limit: Duration,
-    // Made at the first wait: most bodies arrive together with their head.
-    timer: Option<Pin<Box<Sleep>>>,
-}
-
-impl HttpBody for TimedBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
-            return Poll::Ready(frame.map(|frame| frame.map_err(axum::Error::new)));
-        }
-        let limit = self.limit;
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(limit)));
-        if timer.as_mut().poll(context).is_pending() {
-            return Poll::Pending;
-        }
-        let error = std::io::Error::new(std::io::ErrorKind::TimedOut, "the body does not arrive");
-        Poll::Ready(Some(Err(axum::Error::new(error))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -10,6 +10,7 @@ use futures_util::FutureExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
+use super::middleware::{Middleware, MiddlewareSettings};
 use super::*;
 use evenkeel_runtime::metrics::Metrics;
 
@@ -289,6 +290,23 @@ async fn body_that_trickles_in_does_not_hold_its_connection() {
     let head = "POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 1000000\r\n\r\n";
     let response = trickle(running.address, head, "z").await;
     assert!(response.starts_with("HTTP/1.1 400"), "{response}");
+}
+
+#[tokio::test]
+async fn body_without_memory_is_refused_and_small_ones_pass() {
+    let router = Router::new().route("/", post(|body: String| async move { body.len().to_string() }));
+    let middleware =
+        Middleware::new(MiddlewareSettings { body_memory: 50_000, ..MiddlewareSettings::default() });
+    let running = start(RequestHandler::from(router).behind(middleware), HttpLimits::default()).await;
+    let send = async |bytes: usize| {
+        let head =
+            format!("POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {bytes}\r\n\r\n");
+        converse(running.address, &(head + &"z".repeat(bytes))).await
+    };
+    let refused = send(100_000).await;
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after: 1"), "{refused}");
+    assert!(send(60_000).await.ends_with("60000"), "what was refused holds nothing");
+    assert!(send(1_000).await.ends_with("1000"));
 }
 
 #[tokio::test]

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Json;
-use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Request, StatusCode, header};
 use serde_json::json;
@@ -18,6 +17,7 @@ pub use cross_origin::{AllowedOrigins, NoOrigin};
 use cross_origin::{Verdict, judge};
 pub use headers::{NoTransportSecurity, TransportSecurity};
 
+use crate::body::{BodyBudget, HeldBody};
 use crate::limit::{AddressLimit, Rate, TrustedProxies};
 
 /// Settings of a [`Middleware`].
@@ -31,6 +31,8 @@ pub struct MiddlewareSettings {
     pub origins: AllowedOrigins,
     /// The header that keeps browsers on TLS.
     pub transport_security: TransportSecurity,
+    /// Bytes of large request bodies in memory at the same time; one client may hold a quarter of them.
+    pub body_memory: usize,
 }
 
 impl Default for MiddlewareSettings {
@@ -40,7 +42,16 @@ impl Default for MiddlewareSettings {
             address_rate: Rate::UNLIMITED,
             origins: AllowedOrigins::default(),
             transport_security: TransportSecurity::default(),
+            body_memory: 64 * 1024 * 1024,
         }
+    }
+}
+
+impl MiddlewareSettings {
+    /// Returns the bytes of large request bodies that one client may have in memory.
+    #[must_use]
+    pub fn body_memory_per_client(&self) -> usize {
+        self.body_memory / 4
     }
 }
 
@@ -52,6 +63,7 @@ pub struct Middleware(Arc<Inner>);
 struct Inner {
     settings: MiddlewareSettings,
     addresses: AddressLimit,
+    bodies: Arc<BodyBudget>,
 }
 
 /// The other end of a request's connection.
@@ -97,7 +109,13 @@ impl Middleware {
     #[must_use]
     pub fn new(settings: MiddlewareSettings) -> Self {
         let addresses = AddressLimit::new(settings.address_rate);
-        Self(Arc::new(Inner { settings, addresses }))
+        let bodies = Arc::new(BodyBudget::new(settings.body_memory, settings.body_memory_per_client()));
+        Self(Arc::new(Inner { settings, addresses, bodies }))
+    }
+
+    /// Begins to count the body of a request.
+    pub(crate) fn hold_body(&self, client: &Client) -> HeldBody {
+        HeldBody::new(self.0.bodies.clone(), client.address)
     }
 
     /// Decides whether a request passes to its handler.
@@ -105,13 +123,13 @@ impl Middleware {
     /// # Errors
     /// The response: to a preflight, 429 when its address asks too often, 403 when a browser sends it from another site.
     // The response is boxed: most requests have none, and its size would be that of every request.
-    pub(crate) fn admit(
+    pub(crate) fn admit<B>(
         &self,
-        request: &Request<Body>,
+        request: &Request<B>,
         peer: SocketAddr,
         has_logged_in: &Arc<AtomicBool>,
     ) -> Result<Admitted, Box<Response>> {
-        let Inner { settings, addresses } = &*self.0;
+        let Inner { settings, addresses, .. } = &*self.0;
         let address = settings.trusted_proxies.client_behind(peer, request.headers());
         let refuse = |response: Response| Err(Box::new(self.finish(None, response)));
         if let Err(wait) = addresses.count(address) {
@@ -152,6 +170,13 @@ fn too_many(wait: u64) -> Response {
     (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, wait)], body).into_response()
 }
 
+/// The response to a request whose body found no memory.
+pub(crate) fn no_memory() -> Response {
+    let msg = "too many large requests are received at the same time, try again later";
+    let wait = [(header::RETRY_AFTER, HeaderValue::from(1))];
+    (StatusCode::SERVICE_UNAVAILABLE, wait, Json(json!({"code": "too busy", "msg": msg}))).into_response()
+}
+
 fn from_another_site() -> Response {
     let msg = "a page of another site sent this request, which browsers may do only from the origins in cors-origins";
     (StatusCode::FORBIDDEN, Json(json!({"code": "access-denied", "msg": msg}))).into_response()
@@ -159,6 +184,8 @@ fn from_another_site() -> Response {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+
     use super::*;
 
     fn admit(middleware: &Middleware, peer: &str, headers: &[(&str, &str)]) -> Result<Admitted, u16> {
