@@ -128,7 +128,7 @@ fn add_failed_recoveries(model: &Model, unit_id: &UnitId, found: &mut Found) {
     let Some(unit) = model.workload_unit(unit_id) else { return };
     for task in unit.slots.values().filter_map(|tasks| tasks.newest()) {
         let recovery = task.health.recovery.as_ref();
-        let failed = recovery.filter(|recovery| recovery.failed_until.is_some() || recovery.has_failed);
+        let failed = recovery.filter(|recovery| recovery.failures > 0);
         if let (Some(recovery), Some(node)) = (failed, &task.node) {
             let instance = Entity::Instance(unit_id.policy.clone(), node.clone());
             found.add(&instance, recovery_failed(&recovery.reason));

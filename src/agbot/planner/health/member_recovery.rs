@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use evenkeel_ids::NodeId;
 use serde_json::json;
 
-use super::{Entity, GroupAction, MemberRecovery, recover::built_in, registry::Draft};
+use super::{Entity, GroupAction, MemberRecovery, recover::built_in, registry::Draft, retry::retry_pause};
 use crate::{
     model::Liveness,
     time::later,
@@ -216,7 +216,7 @@ fn may_begin(draft: &Draft<'_>, node: &NodeId) -> bool {
         Some(recovery) => {
             // Nothing is left to recover on a node that lost its instances.
             let has_instance = draft.model.tasks_of(node).any(Task::is_wanted);
-            let pause = detection.interval.max(detection.node_update_timeout);
+            let pause = retry_pause(detection, recovery.failures_so_far());
             has_instance && recovery.ended_at.is_some_and(|at| draft.now >= later(at, pause))
         }
     }
@@ -235,7 +235,9 @@ fn begin(draft: &mut Draft<'_>, node: &NodeId, reason: String) {
     let operation = actions.first().map(|action| action.kind.word());
     let data = json!({"operation": operation, "health": {"recover_action": list}});
     draft.emit_with("health.recover", Some(node), reason.clone(), Some(data));
-    let recovery = MemberRecovery::new(node, reason, actions, draft.now);
+    let before = draft.row.recoveries.get(node).map_or(0, MemberRecovery::failures_so_far);
+    let recovery =
+        MemberRecovery { failures: before, ..MemberRecovery::new(node, reason, actions, draft.now) };
     draft.row.recoveries.insert(node.clone(), recovery);
     draft.recheck();
 }

@@ -29,6 +29,7 @@ mod recovery_facts;
 mod registration;
 mod registry;
 mod report;
+mod retry;
 mod system;
 mod tree;
 mod workflow;

@@ -13,7 +13,9 @@ use super::{
     check,
     detect::{self, Failure, Verdict},
     order::Order,
-    peers, workflow,
+    peers,
+    retry::retry_pause,
+    workflow,
 };
 use crate::{
     change::Cause,
@@ -88,7 +90,7 @@ fn recover(pass: &mut UnitPass<'_>, slot: &Slot) {
             }
         }
         (Some(recovery), verdict) => go_on(pass, policy, &task, *recovery, verdict),
-        (None, Verdict::Failed(failure)) => begin(pass, policy, &task, failure, false),
+        (None, Verdict::Failed(failure)) => begin(pass, policy, &task, failure, 0),
         (None, Verdict::NotBefore(until)) => pass.wake(until),
         (None, Verdict::Healthy) => wait_for_engine(pass, policy, &task),
     }
@@ -247,8 +249,8 @@ fn see_events(pass: &mut UnitPass<'_>, slot: &Slot, task: Task, is_postponed: bo
     Task { health, ..task }
 }
 
-/// Begins a recovery with the first action; `has_failed`: after one that did not help.
-fn begin(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, failure: Failure, has_failed: bool) {
+/// Begins a recovery with the first action; `failures`: the number of those before it that did not help.
+fn begin(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, failure: Failure, failures: u32) {
     let reason = failure.text();
     if matches!(failure, Failure::Check { .. }) {
         pass.emit("health.check-failed", Some(&task.slot), task.node.as_ref(), reason.clone());
@@ -262,7 +264,7 @@ fn begin(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, failure: F
     if let Some(kind) = light.filter(|_| policy.recovery.has_default_actions()) {
         actions.insert(0, PreparedAction::new(kind));
     }
-    let recovery = Recovery { hint, has_failed, ..Recovery::new(reason, actions, pass.now) };
+    let recovery = Recovery { hint, failures, ..Recovery::new(reason, actions, pass.now) };
     start(pass, policy, task, recovery);
 }
 
@@ -331,7 +333,9 @@ fn go_on(
     let is_healthy = matches!(verdict, Verdict::Healthy);
     if let Some(until) = recovery.failed_until {
         return match verdict {
-            Verdict::Failed(failure) if pass.now >= until => begin(pass, policy, task, failure, true),
+            Verdict::Failed(failure) if pass.now >= until => {
+                begin(pass, policy, task, failure, recovery.failures);
+            }
             _ if is_healthy && detect::is_seen_healthy(pass, policy, task) => end(pass, task, &recovery),
             Verdict::NotBefore(at) => pass.wake(until.max(at)),
             _ => pass.wake(until),
@@ -466,8 +470,8 @@ pub(super) fn act(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, m
             Err(why) => fail_action(pass, task, &mut recovery, &why),
         }
     }
-    let pause = policy.detection.interval.max(policy.detection.node_update_timeout);
-    let until = later(pass.now, pause);
+    recovery.failures = recovery.failures.saturating_add(1);
+    let until = later(pass.now, retry_pause(&policy.detection, recovery.failures));
     recovery.failed_until = Some(until);
     let text = format!("recovery failed: {}", recovery.reason);
     pass.emit("health.recovery-failed", Some(&task.slot), task.node.as_ref(), text);

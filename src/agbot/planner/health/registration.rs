@@ -72,6 +72,9 @@ pub struct MemberRecovery {
     /// Reason why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// Recoveries of the node before it that did not help, one after the other.
+    #[serde(default)]
+    pub failures: u32,
     /// The action of the user who ordered it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ordered_by: Option<String>,
@@ -81,7 +84,12 @@ impl MemberRecovery {
     /// Returns a recovery that begins.
     pub fn new(node: &NodeId, reason: String, actions: Vec<PreparedAction>, since: Timestamp) -> Self {
         let id = format!("{node}@{}", since.as_millisecond());
-        Self { id, reason, actions, since, ended_at: None, failure: None, ordered_by: None }
+        Self { id, reason, actions, since, ended_at: None, failure: None, failures: 0, ordered_by: None }
+    }
+
+    /// Returns the recoveries in a row that did not help, this one included.
+    pub fn failures_so_far(&self) -> u32 {
+        self.failures.saturating_add(u32::from(self.failure.is_some()))
     }
 
     /// Returns whether it is in progress.

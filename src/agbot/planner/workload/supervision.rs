@@ -411,9 +411,9 @@ pub struct Recovery {
     pub is_recreated: bool,
     /// When it may begin again, after all actions failed.
     pub failed_until: Option<Timestamp>,
-    /// True if an earlier recovery did not help and the instance has not been healthy since.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub has_failed: bool,
+    /// Recoveries that did not help since the instance was last healthy, this one included.
+    #[serde(default)]
+    pub failures: u32,
     /// The action of the user who ordered it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
@@ -435,7 +435,7 @@ impl Recovery {
             command: None,
             is_recreated: false,
             failed_until: None,
-            has_failed: false,
+            failures: 0,
             order: None,
             of_group: None,
         }

@@ -195,20 +195,19 @@ fn recreation_follows_a_reboot_that_does_not_help() {
     assert!(world.has_event("health.action-failed"));
 }
 
-/// When all actions failed, the next attempt waits.
 #[test]
-fn next_attempt_follows_a_pause_after_all_actions_failed() {
-    let recovery = json!({"actions": [{"name": "REBOOT"}], "action_timeout": 10});
-    let (mut world, task) = running(url(recovery));
+fn pause_after_all_actions_failed_doubles_with_every_attempt() {
+    let (mut world, task) = running(url(json!({"actions": [{"name": "REBOOT"}], "action_timeout": 10})));
     unhealthy(&mut world, &task);
     world.run(1);
-    command_done(&mut world, &task, false);
-    world.run(1);
-    assert_eq!(count(&world, "health.recovery-failed"), 1);
-    world.run(50);
-    assert_eq!(count(&world, "health.recover"), 1, "the interval is longer");
-    world.run(20);
-    assert_eq!(count(&world, "health.recover"), 2);
+    for (attempt, pause) in [(1, 60), (2, 120), (3, 240)] {
+        command_done(&mut world, &task, false);
+        world.run(1);
+        assert_eq!(count(&world, "health.recovery-failed"), attempt);
+        world.run(pause - 10);
+        assert_eq!(count(&world, "health.recover"), attempt);
+        world.run_until(20, |world| count(world, "health.recover") == attempt + 1);
+    }
 }
 
 /// C5-S1, C5-S5: a hint chooses a lighter action, and the event has all hints.
