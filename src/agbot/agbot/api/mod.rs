@@ -32,6 +32,7 @@ mod secrets;
 mod shape;
 mod status;
 mod stop;
+mod turns;
 mod upgrade;
 mod workload_events;
 mod workload_shape;

@@ -36,6 +36,7 @@ pub(super) struct Op<P> {
 }
 
 /// The response to a request that is not carried out.
+#[derive(Debug)]
 pub(super) enum Refusal {
     /// A status with a message.
     Message(StatusCode, String),
@@ -55,7 +56,7 @@ impl Refusal {
     }
 
     /// Returns the status of the response.
-    fn status(&self) -> StatusCode {
+    pub(super) fn status(&self) -> StatusCode {
         match self {
             Refusal::Message(status, _) => *status,
             Refusal::Rejection(response) => response.status(),

@@ -27,19 +27,16 @@ use evenkeel_wire::exchange::deployment_policy::{DeploymentPolicyResponse, PostD
 use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 
 use super::hidden;
 use super::permission::{Permission, PlannedPolicy, right};
 use super::pipeline::{Input, Op, PolicyPath, Refusal, read_body};
 use super::planned_write::{self, PlannedWrite};
+use super::turns::turn;
 use super::workload_shape::Shape;
 use crate::context::Context;
 use crate::observe::read::{self, WrittenPolicy};
 use crate::observe::served_entries;
-
-/// One copy of the model exists at a time.
-static PREVIEWS: Semaphore = Semaphore::const_new(1);
 
 /// The policy to plan; none plans the policy as it is stored.
 pub(super) struct PolicyToPlan(Option<Value>);
@@ -154,26 +151,29 @@ async fn previewed(
     written: Vec<Event>,
     orchestration: Orchestration,
 ) -> Result<Preview, Refusal> {
-    on_model_clone(context, move |model, now| preview(model, &policy, &written, &orchestration, now)).await
+    let org = policy.org().to_string();
+    on_model_clone(context, &org, move |model, now| preview(model, &policy, &written, &orchestration, now))
+        .await
 }
 
-/// Computes something from a copy of the model.
+/// Computes something about an organization from a copy of the model.
 ///
 /// # Errors
-/// 503 when the agbot is stopping.
+/// 429 when too many requests about the organization wait; 503 when the agbot is stopping.
 pub(super) async fn on_model_clone<T: Send + 'static>(
     context: Arc<Context>,
+    org: &str,
     compute: impl FnOnce(Model, Timestamp) -> T + Send + 'static,
 ) -> Result<T, Refusal> {
     let ending = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the agbot is stopping");
-    let permit = PREVIEWS.acquire().await.map_err(|_| ending())?;
+    let turn = turn(org).await?;
+    // It goes on, with its turn, when the client no longer waits.
     let computed = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
         let (model, now) = (context.model().clone(), context.now());
         compute(model, now)
     });
-    let found = computed.await.map_err(|_| ending());
-    drop(permit);
-    found
+    computed.await.map_err(|_| ending())
 }
 
 /// A name in the policy that the exchange refuses is the caller's; everything else may pass.

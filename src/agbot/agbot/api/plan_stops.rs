@@ -48,9 +48,10 @@ pub(super) async fn plan_stops(
     let Op { context, path: OrgPath { organization: org } } = op;
     let written = event(&context.model(), &permission.into_proof(), &org, write)?;
     // Services of patterns are no deployment policies, and who sees those of other organizations is decided there.
-    let is_meant = move |policy: &PolicyId| policy.org() == org && policy.pattern().is_none();
+    let of = org.clone();
+    let is_meant = move |policy: &PolicyId| policy.org() == of && policy.pattern().is_none();
     let compute = move |model, now| stopped_instances(model, &written, is_meant, now);
-    let found = on_model_clone(context, compute).await?;
+    let found = on_model_clone(context, &org, compute).await?;
     let policies = found.into_iter().map(|one| PlannedStops {
         policy: one.policy,
         instances: one.instances,
