@@ -18,6 +18,7 @@ use super::orchestration::{node_of, unknown_part, unreadable};
 use super::parameters::{Named, NamedQuery, Parameters, known};
 use super::permission::{Permission, ReadPolicy, right};
 use super::pipeline::{Op, PolicyPath, Refusal};
+use super::turns::turn;
 use super::workload_shape::{Shape, time};
 
 impl NamedQuery for ExplainQuery {
@@ -51,6 +52,8 @@ pub(super) async fn explain_policy(
     if let Some(node) = node.as_ref().filter(|node| !seen.shows(node)) {
         return Err(missing(node));
     }
+    // An explanation evaluates every node: many at a time would leave no processor to the decisions.
+    let _turn = turn(&org).await?;
     let (model, now) = (context.model(), context.now());
     let part = match (&query.workload_unit, &node) {
         (Some(name), _) => part_named(&model, &policy, name, now)?,

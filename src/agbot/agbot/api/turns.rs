@@ -1,6 +1,7 @@
-//! Turns of the requests that compute something from a copy of the model.
+//! Turns of the requests that compute much: plans, on a copy of the model, and explanations.
 //!
-//! One copy exists at a time. The organizations take turns, so that the requests of one do not delay those of the others.
+//! One is computed at a time, so that only one copy exists and the decisions keep a processor. The organizations take turns, so that the
+//! requests of one do not delay those of the others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -17,23 +18,23 @@ static TURNS: LazyLock<Arc<Turns>> = LazyLock::new(Arc::default);
 
 #[derive(Debug)]
 struct Turns {
-    /// Permits for copies of the model.
-    copies: Arc<Semaphore>,
+    /// The permit to compute.
+    permit: Arc<Semaphore>,
     /// By organization, while it has requests.
     queues: Mutex<HashMap<String, Queue>>,
 }
 
 #[derive(Debug)]
 struct Queue {
-    /// The permit of the one request that waits for a copy.
+    /// The permit of the one request that waits to compute.
     first: Arc<Semaphore>,
     requests: usize,
 }
 
-/// The turn of a request. It has to be kept until the copy is dropped, also when the client no longer waits.
+/// The turn of a request. It has to be kept until the end of the computation, also when the client no longer waits.
 #[derive(Debug)]
 pub(super) struct Turn {
-    _copy: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
     _first: OwnedSemaphorePermit,
     _request: Waiting,
 }
@@ -55,7 +56,7 @@ pub(super) async fn turn(org: &str) -> Result<Turn, Refusal> {
 
 impl Default for Turns {
     fn default() -> Self {
-        Self { copies: Arc::new(Semaphore::new(1)), queues: Mutex::default() }
+        Self { permit: Arc::new(Semaphore::new(1)), queues: Mutex::default() }
     }
 }
 
@@ -64,8 +65,8 @@ impl Turns {
         let ending = |_: AcquireError| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the agbot is stopping");
         let (waiting, first) = self.clone().enter(org)?;
         let first = first.acquire_owned().await.map_err(ending)?;
-        let copy = self.copies.clone().acquire_owned().await.map_err(ending)?;
-        Ok(Turn { _copy: copy, _first: first, _request: waiting })
+        let permit = self.permit.clone().acquire_owned().await.map_err(ending)?;
+        Ok(Turn { _permit: permit, _first: first, _request: waiting })
     }
 
     fn enter(self: Arc<Self>, org: &str) -> Result<(Waiting, Arc<Semaphore>), Refusal> {
@@ -73,7 +74,9 @@ impl Turns {
         let new = || Queue { first: Arc::new(Semaphore::new(1)), requests: 0 };
         let queue = queues.entry(org.to_owned()).or_insert_with(new);
         if queue.requests == MOST_WAITING {
-            let text = format!("{MOST_WAITING} plans of organization {org} are waiting, try again later");
+            let text = format!(
+                "{MOST_WAITING} plans and explanations of organization {org} are waiting, try again later"
+            );
             return Err(Refusal::Limited(text, 1));
         }
         queue.requests += 1;
@@ -114,7 +117,7 @@ mod tests {
         let refused = turns.clone().turn("a").await.expect_err("too many wait");
         assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
         let mut of_b = Box::pin(turns.clone().turn("b"));
-        assert!(of_b.as_mut().now_or_never().is_none(), "one copy at a time");
+        assert!(of_b.as_mut().now_or_never().is_none(), "one at a time");
         drop(running);
         let of_b = of_b.now_or_never().expect("only one request of the other was before it");
         drop((of_b, of_a));
