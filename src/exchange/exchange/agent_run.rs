@@ -20,9 +20,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::feed::row::node_change;
 use crate::feed::visibility::NODE_REPORT;
 use crate::notice::forget_run;
-use crate::routes::node::node_change;
 use crate::routes::organization::orchestration::stored_settings;
 use crate::{ApiError, Exchange};
 

@@ -5,9 +5,9 @@ use evenkeel_exchange_store::{agbot_approval, api_key};
 use evenkeel_store::PgConnection;
 
 use crate::ApiError;
+use crate::feed::row::agbot_change;
 use crate::feed::visibility::AGBOT_APPROVAL;
 use crate::notice::forget_login;
-use crate::routes::agbot::agbot_change;
 
 /// Withdraws what an account gave as an administrator, unless it is one: the approvals of its own agbots, which have no right that their owner
 /// lacks, the confirmations of their entries, and the API keys that it created for others.

@@ -4,6 +4,7 @@
 //! Source: design 3.3; exchange-api 5.
 
 mod peers;
+pub(crate) mod row;
 mod sequencer;
 mod tail;
 pub mod visibility;

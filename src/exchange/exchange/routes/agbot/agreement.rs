@@ -14,9 +14,9 @@ use evenkeel_wire::exchange::agbot::{
 };
 use evenkeel_wire::exchange::time::wire_time;
 
-use super::agbot_change;
 use crate::error::{Created, created};
 use crate::extract::{Body, Query};
+use crate::feed::row::agbot_change;
 use crate::operation::row::{delete, get, post, put};
 use crate::operation::{Op, Operation, OrgPath, PartPath, ResourcePath};
 use crate::routes::node::json;

@@ -18,10 +18,10 @@ use evenkeel_wire::exchange::agbot_approval::{
 };
 use evenkeel_wire::exchange::time::wire_time;
 
-use super::agbot_change;
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Query;
+use crate::feed::row::agbot_change;
 use crate::feed::visibility::AGBOT_APPROVAL;
 use crate::notice::forget_login;
 use crate::operation::pipeline::PathParameters;

@@ -12,9 +12,9 @@ use evenkeel_exchange_store::{agbot, node};
 use evenkeel_wire::exchange::message::{AgbotMessage, AgbotMessagesResponse, MessagesQuery, PostMessage};
 use evenkeel_wire::exchange::time::wire_time;
 
-use super::agbot_change;
 use crate::error::{Created, created};
 use crate::extract::{Body, Query};
+use crate::feed::row::agbot_change;
 use crate::operation::row::{delete, get, post};
 use crate::operation::{Op, Operation, PartPath, ResourcePath};
 use crate::routes::mailbox::{

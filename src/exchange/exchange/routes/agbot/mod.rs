@@ -15,7 +15,6 @@ mod served_pattern;
 mod served_policy;
 
 use evenkeel_exchange_store::audit_state::Subject;
-use evenkeel_exchange_store::change::Change;
 use evenkeel_wire::exchange::agbot::AgbotsResponse;
 use evenkeel_wire::exchange::utility::ApiResponse;
 
@@ -65,21 +64,4 @@ pub fn operations() -> Vec<Operation> {
     operations.extend(served_policy::operations());
     operations.extend(message::operations());
     operations
-}
-
-/// A row about an agbot or something that belongs to it.
-pub(crate) fn agbot_change(
-    org: &str,
-    agbot: &str,
-    resource: &'static str,
-    operation: &'static str,
-) -> Change {
-    Change {
-        org: org.to_owned(),
-        id: agbot.to_owned(),
-        category: "agbot",
-        resource,
-        operation,
-        is_public: false,
-    }
 }

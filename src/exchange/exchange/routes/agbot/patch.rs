@@ -4,11 +4,11 @@ use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::agbot::{self, AgbotRow};
 use evenkeel_wire::exchange::agbot::PatchAgbot;
 
-use super::agbot_change;
 use super::approval::withdraw_if_replaced;
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
+use crate::feed::row::agbot_change;
 use crate::notice::forget_login;
 use crate::operation::{Op, ResourcePath};
 use crate::routes::reference::check_new_secret;

@@ -8,10 +8,10 @@ use evenkeel_exchange_store::node_limit::{count_agbots, lock_owner};
 use evenkeel_ids::UserId;
 use evenkeel_wire::exchange::agbot::PutAgbot;
 
-use super::agbot_change;
 use super::approval::withdraw_if_replaced;
 use crate::error::{Created, created};
 use crate::extract::Body;
+use crate::feed::row::agbot_change;
 use crate::notice::forget_login;
 use crate::operation::transaction::WriteTx;
 use crate::operation::{Op, ResourcePath};

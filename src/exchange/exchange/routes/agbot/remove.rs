@@ -4,8 +4,8 @@ use evenkeel_access::{Permission, right};
 use evenkeel_api::NoContent;
 use evenkeel_exchange_store::agbot;
 
-use super::agbot_change;
 use crate::ApiError;
+use crate::feed::row::agbot_change;
 use crate::notice::forget_login;
 use crate::operation::{Op, ResourcePath};
 

@@ -14,8 +14,8 @@ use evenkeel_exchange_store::served_entry::{self, ServedFilter, ServedRow, Subje
 use evenkeel_store::PgConnection;
 use serde::Serialize;
 
-use super::agbot_change;
 use crate::error::{Created, created};
+use crate::feed::row::agbot_change;
 use crate::operation::{Op, PartPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};

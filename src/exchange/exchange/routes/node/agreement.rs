@@ -13,9 +13,10 @@ use evenkeel_wire::exchange::node::HeartbeatQuery;
 use evenkeel_wire::exchange::node_part::{NodeAgreement, NodeAgreementsResponse, PutNodeAgreement};
 use evenkeel_wire::exchange::time::wire_time;
 
-use super::{json, missing_node, node_change};
+use super::{json, missing_node};
 use crate::error::{Created, created};
 use crate::extract::{Body, Query};
+use crate::feed::row::node_change;
 use crate::operation::row::{delete, get, put};
 use crate::operation::{Op, Operation, PartPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};

@@ -8,10 +8,11 @@ use evenkeel_exchange_store::node;
 use evenkeel_wire::exchange::node::RegisteredService;
 use evenkeel_wire::exchange::node_part::PostConfigState;
 
-use super::{json, node_change};
+use super::json;
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
+use crate::feed::row::node_change;
 use crate::operation::row::post;
 use crate::operation::{Op, Operation, ResourcePath};
 

@@ -17,9 +17,9 @@ use evenkeel_exchange_store::{departure, node};
 use evenkeel_wire::exchange::node::{DepartingNode, DeparturesResponse, NodeRemovalQuery};
 use evenkeel_wire::exchange::time::millisecond_time;
 
-use super::node_change;
 use crate::ApiError;
 use crate::extract::Query;
+use crate::feed::row::node_change;
 use crate::notice::forget_login;
 use crate::operation::row::{delete, get};
 use crate::operation::{Op, Operation, OrgPath, ResourcePath};

@@ -9,10 +9,11 @@ use evenkeel_exchange_store::node_part::{self, JsonRow};
 use evenkeel_wire::exchange::node_part::{NodeErrorsResponse, PutNodeErrors};
 use evenkeel_wire::exchange::time::wire_time;
 
-use super::{json, missing_node, node_change};
+use super::{json, missing_node};
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
+use crate::feed::row::node_change;
 use crate::operation::row::{delete, get, put};
 use crate::operation::{Op, Operation, ResourcePath};
 

@@ -12,9 +12,10 @@ use evenkeel_exchange_store::node_limit::lock_node_parts;
 use evenkeel_wire::exchange::message::{MessagesQuery, NodeMessage, NodeMessagesResponse, PostMessage};
 use evenkeel_wire::exchange::time::wire_time;
 
-use super::{missing_node, node_change};
+use super::missing_node;
 use crate::error::{Created, created};
 use crate::extract::{Body, Query};
+use crate::feed::row::node_change;
 use crate::operation::row::{delete, get, post};
 use crate::operation::{Op, Operation, PartPath, ResourcePath};
 use crate::routes::mailbox::{

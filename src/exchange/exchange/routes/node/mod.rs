@@ -4,7 +4,6 @@
 
 mod agbot;
 mod agreement;
-mod change;
 mod config_state;
 mod delete;
 mod details;
@@ -23,7 +22,6 @@ mod task;
 mod task_health;
 mod validate;
 
-pub(crate) use change::node_change;
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_wire::exchange::node::NodesResponse;
 use evenkeel_wire::exchange::utility::ApiResponse;

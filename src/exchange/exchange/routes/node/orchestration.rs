@@ -14,11 +14,12 @@ use evenkeel_wire::exchange::node_orchestration::{
 
 use serde_json::json;
 
+use super::missing_node;
 use super::report::shown_report;
-use super::{missing_node, node_change};
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::{Body, Query};
+use crate::feed::row::node_change;
 use crate::operation::row::{get, patch, post, put};
 use crate::operation::{Op, Operation, ResourcePath};
 

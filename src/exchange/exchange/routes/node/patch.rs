@@ -4,13 +4,13 @@ use evenkeel_access::{Caller, Permission, Role, right};
 use evenkeel_exchange_store::node::{self, NodeRow};
 use evenkeel_wire::exchange::node::PatchNode;
 
-use super::node_change;
 use super::validate::{
     check_pattern, check_token, json, parse_pattern, require_lengths, seen_from, versions_json,
 };
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
+use crate::feed::row::node_change;
 use crate::notice::forget_login;
 use crate::operation::{Op, ResourcePath};
 use crate::routes::reference::{check_new_secret, require_user_input};

@@ -12,10 +12,11 @@ use evenkeel_wire::exchange::node::HeartbeatQuery;
 use evenkeel_wire::exchange::node_part::{NodePolicyResponse, PolicyPart, PutNodePolicy};
 use evenkeel_wire::exchange::time::wire_time;
 
-use super::{json, missing_node, node_change};
+use super::{json, missing_node};
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::{Body, Query};
+use crate::feed::row::node_change;
 use crate::operation::row::{delete, get, put};
 use crate::operation::{Op, Operation, ResourcePath};
 use crate::routes::reference::{Warned, WriteWarnings, require_property_types};

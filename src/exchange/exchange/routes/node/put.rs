@@ -9,7 +9,6 @@ use evenkeel_wire::exchange::node::{AgentState, HeartbeatQuery, PutNode};
 use evenkeel_wire::exchange::node_report::NodeMonitorState;
 use jiff::Timestamp;
 
-use super::node_change;
 use super::orchestration::new_spec;
 use super::validate::{
     check_id, check_node_type, check_pattern, check_services, check_token, json, parse_pattern,
@@ -17,6 +16,7 @@ use super::validate::{
 };
 use crate::error::{Created, created};
 use crate::extract::{Body, Query};
+use crate::feed::row::node_change;
 use crate::notice::forget_login;
 use crate::operation::transaction::{Finished, WriteTx};
 use crate::operation::{Op, ResourcePath};

@@ -17,9 +17,10 @@ use evenkeel_wire::exchange::time::millisecond_time;
 use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 
-use super::{json, missing_node, node_change};
+use super::{json, missing_node};
 use crate::error::{Created, created};
 use crate::extract::{Body, Query};
+use crate::feed::row::node_change;
 use crate::feed::visibility::NODE_REPORT;
 use crate::operation::row::{get, put};
 use crate::operation::{Op, Operation, OrgPath, ResourcePath};

@@ -10,9 +10,10 @@ use evenkeel_exchange_store::node_part::{self, NodeStatusRow};
 use evenkeel_wire::exchange::node_part::{NodeStatusResponse, PutNodeStatus, RunningService};
 use evenkeel_wire::exchange::time::wire_time;
 
-use super::{json, missing_node, node_change};
+use super::{json, missing_node};
 use crate::error::{Created, created};
 use crate::extract::Body;
+use crate::feed::row::node_change;
 use crate::operation::row::{delete, get, put};
 use crate::operation::{Op, Operation, ResourcePath};
 use crate::{ApiError, Exchange};

@@ -21,10 +21,11 @@ use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{missing_node, node_change};
+use super::missing_node;
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::{Body, Query};
+use crate::feed::row::node_change;
 use crate::feed::visibility::{TASK_STATUS, TASKS};
 use crate::operation::row::{delete, get, put};
 use crate::operation::{Op, Operation, PartPath, ResourcePath};

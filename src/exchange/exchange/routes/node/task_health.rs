@@ -13,11 +13,11 @@ use evenkeel_wire::exchange::task_health::{
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::node_change;
 use super::task::missing_task;
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
+use crate::feed::row::node_change;
 use crate::feed::visibility::TASK_STATUS;
 use crate::operation::row::{post, put};
 use crate::operation::transaction::WriteTx;

@@ -17,11 +17,10 @@ use super::{absent, facts};
 use crate::auth::demotion::{delete_keys_for_others, withdraw_rights};
 use crate::error::{Created, created};
 use crate::extract::Body;
+use crate::feed::row::{agbot_change, node_change};
 use crate::notice::forget_login;
 use crate::operation::transaction::WriteTx;
 use crate::operation::{Op, ResourcePath};
-use crate::routes::agbot::agbot_change;
-use crate::routes::node::node_change;
 use crate::routes::reference::{check_new_name, check_new_secret};
 use crate::{ApiError, Exchange};
 
