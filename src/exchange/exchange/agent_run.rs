@@ -23,7 +23,7 @@ use serde_json::Value;
 use crate::feed::row::node_change;
 use crate::feed::visibility::NODE_REPORT;
 use crate::notice::forget_run;
-use crate::routes::organization::orchestration::stored_settings;
+use crate::org_settings::stored_settings;
 use crate::{ApiError, Exchange};
 
 /// Earlier runs that are remembered, and would be refused.

@@ -22,6 +22,7 @@ mod housekeeping;
 mod limit;
 mod mailbox_usage;
 mod notice;
+mod org_settings;
 mod request_times;
 mod seed;
 mod settings;

@@ -17,7 +17,7 @@ use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::node_task::TASKS_SOFTWARE;
 use serde_json::{Value, json};
 
-use crate::routes::organization::orchestration::stored_settings;
+use crate::org_settings::stored_settings;
 use crate::{ApiError, Exchange};
 
 /// Checks a document and returns it without the members that are `null`.

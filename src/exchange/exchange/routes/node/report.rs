@@ -24,7 +24,7 @@ use crate::feed::row::node_change;
 use crate::feed::visibility::NODE_REPORT;
 use crate::operation::row::{get, put};
 use crate::operation::{Op, Operation, OrgPath, ResourcePath};
-use crate::routes::organization::orchestration::stored_settings;
+use crate::org_settings::stored_settings;
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 

@@ -2,7 +2,7 @@
 //!
 //! Source: exchange-api 4.2.
 
-pub(crate) mod orchestration;
+mod orchestration;
 mod read;
 mod write;
 

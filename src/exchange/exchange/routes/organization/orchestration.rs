@@ -19,6 +19,7 @@ use crate::extract::{Body, Query};
 use crate::feed::visibility::ORG_SETTINGS;
 use crate::operation::row::{get, patch, put};
 use crate::operation::{Op, Operation, OrgPath};
+use crate::org_settings::stored_settings;
 use crate::{ApiError, ExchangeSettings};
 
 const TAG: &str = "organizations";
@@ -41,15 +42,6 @@ pub(super) fn operations() -> Vec<Operation> {
             .audit(Subject::Organization)
             .success("changed"),
     ]
-}
-
-/// Reads what is stored. Settings that cannot be read are an error: the defaults are not what the administrator asked for.
-pub(crate) fn stored_settings(org: &str, stored: Option<Value>) -> Result<OrgSettings, ApiError> {
-    let Some(stored) = stored else { return Ok(OrgSettings::default()) };
-    OrgSettings::read(stored).map_err(|error| {
-        tracing::error!(org, %error, "the stored settings of the organization cannot be read; write them again");
-        ApiError::internal(format!("the stored settings of organization '{org}' cannot be read: {error}"))
-    })
 }
 
 async fn get_settings(
