@@ -14,11 +14,11 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::Method;
 
+use super::negotiation::Accepted;
 use super::pipeline::{Call, PathValues, Run};
 use super::router::{finished, unpanicked};
 use super::row::{Kind, Operation};
 use crate::auth::Authenticated;
-use crate::routes::negotiation::Accepted;
 use crate::{ApiError, Exchange, auth, routes};
 
 /// Most parameters in a path of the fast path.

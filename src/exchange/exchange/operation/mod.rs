@@ -6,6 +6,7 @@
 pub(crate) mod audit;
 pub(crate) mod authorize;
 pub(crate) mod fast_path;
+mod negotiation;
 pub(crate) mod pipeline;
 pub(crate) mod router;
 pub(crate) mod row;

@@ -20,6 +20,7 @@ use tower::Service;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use super::audit::AuditedOperation;
+use super::negotiation::{Accepted, Format};
 use super::pipeline::{Run, routed};
 use super::row::{Kind, Operation};
 use crate::auth::{Authenticated, ClientAddress, PresentedLogin};
@@ -27,7 +28,6 @@ use crate::dot_segments::resolve_dot_segments;
 use crate::openapi::ServedDocument;
 use crate::request_times::Timer;
 use crate::routes;
-use crate::routes::negotiation::{Accepted, Format};
 use crate::{ApiError, Exchange, auth};
 
 /// Everything of the API is below this path.

@@ -17,8 +17,6 @@ pub mod shape;
 pub mod user;
 pub mod utility;
 
-pub(crate) mod negotiation;
-
 mod mailbox;
 mod pages;
 mod signing_key;
