@@ -11,6 +11,7 @@ pub mod routes;
 pub mod state;
 
 mod agent_run;
+mod api;
 mod audit;
 mod auth;
 mod configuration;

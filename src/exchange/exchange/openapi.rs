@@ -1,12 +1,8 @@
-//! The exchange's part of the API document, and the document that it serves.
+//! The exchange's part of the API document.
 
-use std::iter;
-use std::sync::{Arc, OnceLock};
+use evenkeel_api::{About, Part};
 
-use bytes::Bytes;
-use evenkeel_api::{About, Part, document};
-
-use crate::{API_VERSION, ApiError, routes};
+use crate::{API_VERSION, routes};
 
 /// Description of the whole API.
 pub const ABOUT: About = About {
@@ -40,31 +36,5 @@ pub fn part() -> Part {
     Part {
         operations: routes::all().iter().map(crate::operation::Operation::described).collect(),
         examples: &EXAMPLES,
-    }
-}
-
-/// The document of everything that a listener serves, written when it is first asked for.
-#[derive(Clone)]
-pub(crate) struct ServedDocument {
-    others: Arc<[fn() -> Part]>,
-    text: Arc<OnceLock<Bytes>>,
-}
-
-impl ServedDocument {
-    /// The document of the exchange and of what is served beside it.
-    pub(crate) fn beside(others: &[fn() -> Part]) -> ServedDocument {
-        ServedDocument { others: Arc::from(others), text: Arc::default() }
-    }
-
-    /// The document as JSON.
-    pub(crate) fn text(&self) -> Result<Bytes, ApiError> {
-        if let Some(text) = self.text.get() {
-            return Ok(text.clone());
-        }
-        let parts: Vec<Part> = iter::once(part()).chain(self.others.iter().map(|other| other())).collect();
-        let written = document(&ABOUT, &parts).and_then(|document| document.to_json());
-        let text = written
-            .map_err(|error| ApiError::internal(format!("the document cannot be written: {error}")))?;
-        Ok(self.text.get_or_init(|| Bytes::from(text)).clone())
     }
 }

@@ -19,7 +19,7 @@ use super::pipeline::{Call, PathValues, Run};
 use super::router::{finished, unpanicked};
 use super::row::{Kind, Operation};
 use crate::auth::Authenticated;
-use crate::{ApiError, Exchange, auth, routes};
+use crate::{ApiError, Exchange, auth};
 
 /// Most parameters in a path of the fast path.
 const MAX_PARAMETERS: usize = 2;
@@ -38,6 +38,22 @@ impl FastPath {
     /// The operations whose rows ask for it.
     pub(crate) fn of(operations: &[Operation]) -> FastPath {
         FastPath(operations.iter().filter(|operation| operation.is_fast).filter_map(Route::of).collect())
+    }
+
+    /// Breaks off with the response to a request of the fast path, from the other end of a connection; all
+    /// others pass to the router.
+    pub(crate) fn respond(
+        &self,
+        exchange: &Exchange,
+        request: Request,
+        client: &Client,
+    ) -> ControlFlow<BoxFuture<'static, Response>, Request> {
+        match self.find(request.method(), request.uri().path()) {
+            Some((handler, values)) => ControlFlow::Break(
+                respond(handler.clone(), exchange.clone(), request, values, client.clone()).boxed(),
+            ),
+            None => ControlFlow::Continue(request),
+        }
     }
 
     /// The operation that a request asks for, with the parameters in its path.
@@ -87,23 +103,6 @@ impl Route {
     }
 }
 
-impl Exchange {
-    /// Breaks off with the response to a request of the fast path, from the other end of a connection; all
-    /// others pass to the router.
-    pub fn fast_path(
-        &self,
-    ) -> impl Fn(Request, &Client) -> ControlFlow<BoxFuture<'static, Response>, Request> + Send + Sync + 'static
-    {
-        let (exchange, operations) = (self.clone(), FastPath::of(&routes::all()));
-        move |request, client| match operations.find(request.method(), request.uri().path()) {
-            Some((handler, values)) => ControlFlow::Break(
-                respond(handler.clone(), exchange.clone(), request, values, client.clone()).boxed(),
-            ),
-            None => ControlFlow::Continue(request),
-        }
-    }
-}
-
 fn respond(
     handler: Arc<dyn Run>,
     exchange: Exchange,
@@ -137,6 +136,7 @@ mod tests {
     use super::*;
     use crate::operation::Op;
     use crate::operation::pipeline::{Handler, carry_out};
+    use crate::routes;
     use crate::routes::changes::poll_changes;
     use crate::routes::node::heartbeat::heartbeat_node;
 

@@ -12,7 +12,6 @@ use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Extension, Router};
-use evenkeel_api::Part;
 use evenkeel_http_server::middleware::Client;
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -20,37 +19,37 @@ use tower::Service;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use super::audit::AuditedOperation;
+use super::document::ServedDocument;
 use super::negotiation::{Accepted, Format};
 use super::pipeline::{Run, routed};
 use super::row::{Kind, Operation};
 use crate::auth::{Authenticated, ClientAddress, PresentedLogin};
 use crate::dot_segments::resolve_dot_segments;
-use crate::openapi::ServedDocument;
 use crate::request_times::Timer;
-use crate::routes;
 use crate::{ApiError, Exchange, auth};
 
 /// Everything of the API is below this path.
 const BASE: &str = evenkeel_api::PREFIX;
 
-impl Exchange {
-    /// The router of the exchange: everything under `/v1`, and the document forms of HA groups also without it.
-    pub fn router(&self) -> Router {
-        self.router_beside(&[], Router::new())
-    }
+/// The whole API behind its guard.
+pub(crate) struct HttpApi {
+    guard: Arc<Guard>,
+    /// Everything below [`BASE`], behind the guard.
+    api: Router,
+    /// Everything else.
+    rest: Router,
+}
 
-    /// The same behind what `others` route, which are asked first, with what `parts` describe in the document.
-    pub fn router_beside(&self, parts: &[fn() -> Part], others: Router) -> Router {
-        let api = self.http_api(parts);
-        others.fallback(move |request: Request| api.clone().respond(request))
-    }
-
-    fn http_api(&self, parts: &[fn() -> Part]) -> Arc<HttpApi> {
-        let document = ServedDocument::beside(parts);
-        let operations = routes::all();
+impl HttpApi {
+    /// The API of these operations.
+    pub(crate) fn new(
+        exchange: &Exchange,
+        operations: &[Operation],
+        document: &ServedDocument,
+    ) -> Arc<HttpApi> {
         let open = operations.iter().filter(|operation| operation.is_public());
         let guard = Arc::new(Guard {
-            exchange: self.clone(),
+            exchange: exchange.clone(),
             open: open.flat_map(|operation| operation.paths.clone()).collect(),
         });
         let mount = |base: &str, router, operation: &Operation| {
@@ -70,36 +69,16 @@ impl Exchange {
         let documents = SwaggerUi::new("/docs").config(Config::from("/v1/api-docs/swagger.json"));
         Arc::new(HttpApi {
             guard,
-            api: api.fallback(unrecognized_route).with_state(self.clone()),
-            rest: at_root.merge(documents).fallback(outside_of_the_api).with_state(self.clone()),
+            api: api.fallback(unrecognized_route).with_state(exchange.clone()),
+            rest: at_root.merge(documents).fallback(outside_of_the_api).with_state(exchange.clone()),
         })
     }
-}
 
-/// The route of an operation behind the guard.
-fn route(operation: &Operation, handler: Arc<dyn Run>) -> MethodRouter<Exchange> {
-    let filter = MethodFilter::try_from(operation.method.clone()).unwrap_or(MethodFilter::GET);
-    let audited = AuditedOperation::of(operation);
-    on(filter, move |State(exchange): State<Exchange>, request: Request| {
-        routed(handler.clone(), exchange, request, audited)
-    })
-}
-
-/// The whole API behind its guard.
-struct HttpApi {
-    guard: Arc<Guard>,
-    /// Everything below [`BASE`], behind the guard.
-    api: Router,
-    /// Everything else.
-    rest: Router,
-}
-
-impl HttpApi {
     /// Headers of every response of the API, and whatever is to be known of a request before its route.
     ///
     /// Source: exchange-api 1.1, 1.2.
     // No async function: that would keep the request twice, and what every request allocates would be too large for the allocator's fast way.
-    fn respond(self: Arc<Self>, mut request: Request) -> impl Future<Output = Response> + Send {
+    pub(crate) fn respond(self: Arc<Self>, mut request: Request) -> impl Future<Output = Response> + Send {
         let is_head = request.method() == Method::HEAD;
         let challenge = self.guard.exchange.challenge();
         resolve_dot_segments(&mut request);
@@ -121,6 +100,15 @@ impl HttpApi {
         };
         unpanicked(response).map(move |response| finished(response, is_head, challenge))
     }
+}
+
+/// The route of an operation behind the guard.
+fn route(operation: &Operation, handler: Arc<dyn Run>) -> MethodRouter<Exchange> {
+    let filter = MethodFilter::try_from(operation.method.clone()).unwrap_or(MethodFilter::GET);
+    let audited = AuditedOperation::of(operation);
+    on(filter, move |State(exchange): State<Exchange>, request: Request| {
+        routed(handler.clone(), exchange, request, audited)
+    })
 }
 
 /// The last line of defence against a panic.

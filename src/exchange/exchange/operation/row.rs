@@ -8,9 +8,9 @@ pub use evenkeel_api::Content;
 use evenkeel_api::{Documented, Endpoint, RequiredAccess, endpoint};
 use http::Method;
 
+use super::document::ServedDocument;
 use super::pipeline::{Handler, Run, Typed};
 use crate::Exchange;
-use crate::openapi::ServedDocument;
 
 /// One operation of the exchange.
 pub type Operation = Endpoint<Carrier>;

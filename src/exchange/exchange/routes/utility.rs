@@ -10,7 +10,7 @@ use evenkeel_wire::exchange::utility::TestResponse;
 use http::header;
 use serde_json::Value;
 
-use crate::openapi::ServedDocument;
+use crate::operation::document::ServedDocument;
 use crate::operation::row::get_public;
 use crate::operation::{Content, Operation};
 use crate::{API_VERSION, ApiError};
