@@ -1,8 +1,9 @@
 //! The audit record: who did what, from where, with which outcome; one for each write, in the transaction of the write.
 //!
-//! [`crate::operation::audit`] knows what a request is about, [`seal`] gives records their numbers and hashes afterwards. Source:
+//! [`request`] knows what a request is about, [`seal`] gives records their numbers and hashes afterwards. Source:
 //! docs/adr/0012-audit-records-are-sealed-afterwards.md.
 
+pub(crate) mod request;
 pub(crate) mod seal;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -21,8 +21,8 @@ use uuid::Uuid;
 
 use super::demotion::withdraw_rights;
 use super::remembered::Remembered;
+use crate::audit::request::AuditedRequest;
 use crate::notice::forget_login;
-use crate::operation::audit::AuditedRequest;
 use crate::operation::transaction::{Finished, Origin, WriteTx};
 use crate::{ApiError, Exchange};
 

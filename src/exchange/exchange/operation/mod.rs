@@ -1,9 +1,8 @@
 //! The operation is the unit of the API: one row declares it, one path carries it out.
 //!
 //! [`row`] declares, [`pipeline`] receives a request and calls the handler, [`authorize`] asks the permission table, [`transaction`]
-//! writes, [`audit`] records, [`router`] and [`fast_path`] find the operation that a request asks for, [`document`] shows all of them.
+//! writes, [`router`] and [`fast_path`] find the operation that a request asks for, [`document`] shows all of them.
 
-pub(crate) mod audit;
 pub(crate) mod authorize;
 pub(crate) mod document;
 pub(crate) mod fast_path;

@@ -19,10 +19,10 @@ use futures_util::future::{BoxFuture, Either};
 use http::request::Parts;
 use utoipa::openapi::path::Parameter;
 
-use super::audit::{AuditedOperation, AuditedRequest};
 use super::authorize::Grant;
 use super::fast_path::Values;
 use super::transaction::{Finished, Origin, WriteTx};
+use crate::audit::request::{AuditedOperation, AuditedRequest};
 use crate::auth::{self, ClientAddress, PresentedLogin};
 use crate::extract::{BodyKind, NoBody, Parameters, RequestBody, has_json_type, receive};
 use crate::{ApiError, Exchange};

@@ -18,11 +18,11 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use tower::Service;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use super::audit::AuditedOperation;
 use super::document::ServedDocument;
 use super::negotiation::{Accepted, Format};
 use super::pipeline::{Run, routed};
 use super::row::{Kind, Operation};
+use crate::audit::request::AuditedOperation;
 use crate::auth::{Authenticated, ClientAddress, PresentedLogin};
 use crate::dot_segments::resolve_dot_segments;
 use crate::request_times::Timer;

@@ -13,8 +13,8 @@ use evenkeel_exchange_store::permitted::Permitted;
 use evenkeel_store::{Database, StoreError, Transaction, retry};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::audit::AuditedRequest;
 use super::authorize::decide_again;
+use crate::audit::request::AuditedRequest;
 use crate::auth::{PresentedLogin, login_changed};
 use crate::{ApiError, Exchange};
 

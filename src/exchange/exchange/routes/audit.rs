@@ -16,11 +16,11 @@ use http::request::Parts;
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use crate::audit::request::{cut, role_text};
 use crate::audit::seal::{seal_all, shown};
 use crate::auth::{ActingAgbot, ClientAddress};
 use crate::error::{Created, created};
 use crate::extract::{Body, Parameters, Query};
-use crate::operation::audit::{cut, role_text};
 use crate::operation::row::{get, post};
 use crate::operation::{Op, Operation, OrgPath};
 use crate::{ApiError, Exchange};

@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use evenkeel_access::{Caller, ROOT_ORG, Role};
+use evenkeel_api::Operation;
 use evenkeel_exchange_store::audit::NewAuditRecord;
 use evenkeel_exchange_store::audit_state::{AuditedResource, Subject};
 use http::{Method, StatusCode};
 use jiff::Timestamp;
 
-use super::row::Operation;
 use crate::{ApiError, Exchange};
 
 /// Returns true if a POST creates the whole resource, so that it succeeds only if there was none.
