@@ -24,9 +24,11 @@ mod limit;
 mod mailbox_usage;
 mod notice;
 mod org_settings;
+mod permission;
 mod request_times;
 mod seed;
 mod settings;
+mod transaction;
 
 pub use auth::SecretHasher;
 pub use error::ApiError;

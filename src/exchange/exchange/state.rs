@@ -27,9 +27,9 @@ use crate::heartbeat::Heartbeats;
 use crate::housekeeping::{Cleanup, HeartbeatWriter};
 use crate::limit::Limiter;
 use crate::mailbox_usage::MailboxUsage;
-use crate::operation::transaction;
 use crate::request_times::RequestTimes;
 use crate::settings::ExchangeSettings;
+use crate::transaction;
 use crate::{ApiError, configuration};
 
 /// Reason why an exchange did not start.

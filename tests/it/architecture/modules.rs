@@ -24,7 +24,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
             "variables",
         ],
     ),
-    ("exchange", &["agent_run", "auth", "openapi", "operation", "routes"]),
     (
         "planner",
         &[

@@ -15,7 +15,7 @@ use evenkeel_exchange_store::permitted::{Login, Permitted};
 use evenkeel_exchange_store::provided_account::{self, ProvidedAccount, Subject};
 use evenkeel_http_server::limit::{LoginFailure, client_prefix};
 use evenkeel_oidc::{GroupRole, MAX_TOKEN_BYTES, OidcError, Person, Provider};
-use evenkeel_store::StoreError;
+use evenkeel_store::{StoreError, retry};
 use http::HeaderValue;
 use uuid::Uuid;
 
@@ -23,7 +23,7 @@ use super::demotion::withdraw_rights;
 use super::remembered::Remembered;
 use crate::audit::request::AuditedRequest;
 use crate::notice::forget_login;
-use crate::operation::transaction::{Finished, Origin, WriteTx};
+use crate::transaction::{Finished, WriteTx};
 use crate::{ApiError, Exchange};
 
 /// Header that names the organization for users with roles in several.
@@ -178,9 +178,11 @@ impl BearerLogins {
         if found.as_ref() != Some(&wanted) {
             let may_link = self.provider.settings().link_existing_users;
             let audited = Arc::new(AuditedRequest::of_login(caller.clone(), address));
-            let work = |tx| provide(exchange, tx, &wanted, who, may_link);
-            let origin = Origin { audited: Some(&audited), login: None };
-            exchange.write(Permitted::of_login, origin, "account.provide", work).await.map_err(|error| {
+            let provided = retry("account.provide", || async {
+                let write = exchange.begin_write(Permitted::of_login, Some(&audited)).await?;
+                exchange.commit_write(provide(exchange, write, &wanted, who, may_link).await?).await
+            });
+            provided.await.map_err(|error: ApiError| {
                 error.explain("account_org_fk", || {
                     ApiError::access_denied(format!("organization '{org}' of your role does not exist"))
                 })

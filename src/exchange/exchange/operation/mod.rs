@@ -1,7 +1,7 @@
 //! The operation is the unit of the API: one row declares it, one path carries it out.
 //!
-//! [`row`] declares, [`pipeline`] receives a request and calls the handler, [`authorize`] asks the permission table, [`transaction`]
-//! writes, [`router`] and [`fast_path`] find the operation that a request asks for, [`document`] shows all of them.
+//! [`row`] declares, [`pipeline`] receives a request and calls the handler, [`authorize`] asks the permission table,
+//! [`router`] and [`fast_path`] find the operation that a request asks for, [`document`] shows all of them.
 
 pub(crate) mod authorize;
 pub(crate) mod document;
@@ -10,7 +10,6 @@ mod negotiation;
 pub(crate) mod pipeline;
 pub(crate) mod router;
 pub(crate) mod row;
-pub(crate) mod transaction;
 
 pub use row::{Content, Operation};
 

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use evenkeel_access::{Access, Caller, Permission, WriteRight};
 use evenkeel_api::{Content, Documented, MAX_ID};
 use evenkeel_exchange_store::permitted::Permitted;
+use evenkeel_store::retry;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either};
 use http::request::Parts;
@@ -21,10 +22,10 @@ use utoipa::openapi::path::Parameter;
 
 use super::authorize::Grant;
 use super::fast_path::Values;
-use super::transaction::{Finished, Origin, WriteTx};
 use crate::audit::request::{AuditedOperation, AuditedRequest};
-use crate::auth::{self, ClientAddress, PresentedLogin};
+use crate::auth::{self, ClientAddress, PresentedLogin, login_changed};
 use crate::extract::{BodyKind, NoBody, Parameters, RequestBody, has_json_type, receive};
+use crate::transaction::{Finished, WriteTx};
 use crate::{ApiError, Exchange};
 
 /// One request of an operation: who asks, for what, with which parameters.
@@ -39,8 +40,13 @@ pub(crate) struct Op<P = (), Q = ()> {
 }
 
 impl<P, Q> Op<P, Q> {
-    /// Runs one named write: see [`Exchange::write`]. The permission proves that the caller may, and is void when the login was withdrawn
-    /// before the commit.
+    /// Runs one named write of the request in a transaction of its own and [commits](Exchange::commit_write) what it finishes with. The permission
+    /// proves that the caller may, and is void when the login was withdrawn before the commit.
+    ///
+    /// A write that lost against a competing one runs again, so until its end `work` must have no effect but on its transaction.
+    ///
+    /// The login is confirmed before each attempt, since a slow hash or another attempt may have taken long, and before the commit: nothing
+    /// is committed for a login whose withdrawal was acknowledged before.
     ///
     /// # Errors
     /// Those of `work`, of the store and of [`Exchange::confirm`]; 503 when no connection is free in time or the write kept losing.
@@ -53,9 +59,18 @@ impl<P, Q> Op<P, Q> {
     where
         F: Future<Output = Result<Finished<R, T>, ApiError>>,
     {
-        let permit = |tx| Permitted::new(tx, permission);
-        let origin = Origin { audited: self.audit.as_ref(), login: Some((&self.login, &self.caller)) };
-        self.exchange.write(permit, origin, name, work).await
+        let Op { exchange, caller, login, audit, .. } = self;
+        retry(name, || async {
+            exchange.confirm(login, caller).await?;
+            let write = exchange.begin_write(|tx| Permitted::new(tx, permission), audit.as_ref()).await?;
+            let finished = work(write).await?;
+            // No identification here: the transaction holds locks.
+            if exchange.is_withdrawn(login, caller) {
+                return Err(login_changed());
+            }
+            exchange.commit_write(finished).await
+        })
+        .await
     }
 }
 

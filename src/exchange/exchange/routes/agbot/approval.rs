@@ -26,8 +26,8 @@ use crate::feed::visibility::AGBOT_APPROVAL;
 use crate::notice::forget_login;
 use crate::operation::pipeline::PathParameters;
 use crate::operation::row::{delete, get, put};
-use crate::operation::transaction::WriteTx;
 use crate::operation::{Op, Operation, OrgPath, ResourcePath};
+use crate::transaction::WriteTx;
 
 const TAG: &str = "agbot approval";
 const ALL: &str = "/orgs/{organization}/agbot-approvals";

@@ -24,9 +24,9 @@ use serde_json::json;
 use super::form::{WantedGroup, not_all_nodes};
 use crate::ApiError;
 use crate::operation::Op;
-use crate::operation::transaction::WriteTx;
 use crate::routes::deployment_policy::require_interval;
 use crate::routes::shape::require_below_limit;
+use crate::transaction::WriteTx;
 
 /// Names of nodes and groups in one refusal, at most.
 const NAMED_CONFLICTS: usize = 10;

@@ -18,9 +18,9 @@ use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::feed::row::node_change;
 use crate::notice::forget_login;
-use crate::operation::transaction::{Finished, WriteTx};
 use crate::operation::{Op, ResourcePath};
 use crate::routes::reference::{check_new_name, check_new_secret, require_user_input};
+use crate::transaction::{Finished, WriteTx};
 use crate::{ApiError, Exchange};
 
 /// A request that is valid as far as that can be checked without the database.

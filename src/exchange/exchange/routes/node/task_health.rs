@@ -20,8 +20,8 @@ use crate::extract::Body;
 use crate::feed::row::node_change;
 use crate::feed::visibility::TASK_STATUS;
 use crate::operation::row::{post, put};
-use crate::operation::transaction::WriteTx;
 use crate::operation::{Op, Operation, PartPath, ResourcePath};
+use crate::transaction::WriteTx;
 
 const TAG: &str = "node task";
 const HEALTH: &str = "/orgs/{organization}/nodes/{node}/tasks/{task}/health";

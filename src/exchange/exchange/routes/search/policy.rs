@@ -18,9 +18,9 @@ use serde_json::json;
 use super::{exact_arch, searched_orgs, shape};
 use crate::extract::Body;
 use crate::operation::row::post;
-use crate::operation::transaction::WriteTx;
 use crate::operation::{Op, Operation, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
+use crate::transaction::WriteTx;
 use crate::{ApiError, Exchange};
 
 pub(super) fn operations() -> Vec<Operation> {

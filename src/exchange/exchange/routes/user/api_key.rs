@@ -12,8 +12,8 @@ use uuid::Uuid;
 use super::find_visible;
 use crate::extract::Body;
 use crate::notice::forget_login;
-use crate::operation::transaction::WriteTx;
 use crate::operation::{Op, PartPath, ResourcePath};
+use crate::transaction::WriteTx;
 use crate::{ApiError, Exchange};
 
 pub async fn create_api_key(

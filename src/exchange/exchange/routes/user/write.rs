@@ -19,9 +19,9 @@ use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::feed::row::{agbot_change, node_change};
 use crate::notice::forget_login;
-use crate::operation::transaction::WriteTx;
 use crate::operation::{Op, ResourcePath};
 use crate::routes::reference::{check_new_name, check_new_secret};
+use crate::transaction::WriteTx;
 use crate::{ApiError, Exchange};
 
 const SECRET_MISSING: &str = "the password must be non-blank when creating a user";

@@ -1,4 +1,4 @@
-//! The transaction of a write: begun, retried, audited, reported to the feed and committed in one place.
+//! The transaction of a write: begun, audited, reported to the feed and committed in one place.
 //!
 //! Source: design 3.2; exchange-api 5; docs/adr/0004-writes-are-retried-as-a-whole.md.
 
@@ -6,16 +6,14 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_access::Caller;
 use evenkeel_exchange_store::audit_state::{self, AuditedResource};
 use evenkeel_exchange_store::change::{self, Change};
 use evenkeel_exchange_store::permitted::Permitted;
-use evenkeel_store::{Database, StoreError, Transaction, retry};
+use evenkeel_store::{Database, StoreError, Transaction};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::authorize::decide_again;
 use crate::audit::request::AuditedRequest;
-use crate::auth::{PresentedLogin, login_changed};
+use crate::permission::decide_again;
 use crate::{ApiError, Exchange};
 
 /// Time for which a write waits for a permit; clients give up at 45 seconds.
@@ -27,51 +25,40 @@ pub(crate) fn permit_count(database: &Database) -> usize {
     (connections * 3 / 4).max(1)
 }
 
-/// Origin of a write.
-#[derive(Clone, Copy)]
-pub(crate) struct Origin<'a> {
-    /// The request that is recorded.
-    pub(crate) audited: Option<&'a Arc<AuditedRequest>>,
-    /// The login that has to be valid still, with its caller; none when the login itself writes.
-    pub(crate) login: Option<(&'a PresentedLogin, &'a Caller)>,
-}
-
 impl Exchange {
-    /// Runs one named write of a request in a transaction of its own and commits what it [finishes](WriteTx::finish) with.
-    ///
-    /// The rows, the changes for the feed and the audit record of the request are committed together. It returns when they are on disk
-    /// and polls of this exchange see them: the commit that sequences the changes flushes both. A write that lost against a competing one
-    /// runs again, so until its end `work` must have no effect but on its transaction.
-    ///
-    /// The login is confirmed before each attempt, since a slow hash or another attempt may have taken long, and before the commit: nothing
-    /// is committed for a login whose withdrawal was acknowledged before.
+    /// Starts a write: decides again whether the caller may, and reads the state of the resource before it.
     ///
     /// # Errors
-    /// Those of `work`, of the store and of [`Exchange::confirm`]; 503 when no connection is free in time or the write kept losing.
-    pub(crate) async fn write<R, T, F>(
+    /// Those of the permission and of the store; 503 when no connection is free in time.
+    // In this order, so that every write locks what others belong to before its parts.
+    pub(crate) async fn begin_write<R>(
         &self,
         permit: impl Fn(Transaction) -> Permitted<R>,
-        origin: Origin<'_>,
-        name: &'static str,
-        work: impl Fn(WriteTx<R>) -> F,
-    ) -> Result<T, ApiError>
-    where
-        F: Future<Output = Result<Finished<R, T>, ApiError>>,
-    {
-        retry(name, || async {
-            if let Some((login, caller)) = origin.login {
-                self.confirm(login, caller).await?;
-            }
-            let (write, slot) = self.begin(&permit, origin.audited).await?;
-            let Finished { write: WriteTx { tx, audited }, changes, value } = work(write).await?;
-            // No identification here: the transaction holds locks.
-            if origin.login.is_some_and(|(login, caller)| self.is_withdrawn(login, caller)) {
-                return Err(login_changed());
-            }
-            self.commit(tx.into_transaction(), audited, changes, slot).await?;
-            Ok(value)
-        })
-        .await
+        audited: Option<&Arc<AuditedRequest>>,
+    ) -> Result<WriteTx<R>, ApiError> {
+        let slot = self.write_permit().await?;
+        let mut tx = permit(self.database().begin().await?);
+        decide_again(&mut tx).await?;
+        let Some(request) = audited.cloned() else { return Ok(WriteTx { tx, audited: None, slot }) };
+        let subject = request.subject().cloned();
+        let state_before = match &subject {
+            Some(subject) if !request.finds_nothing() => audit_state::lock(&mut tx, subject).await?,
+            _ => None,
+        };
+        Ok(WriteTx { tx, audited: Some(Audited { request, subject, state_before }), slot })
+    }
+
+    /// Commits what a write [finished](WriteTx::finish) with.
+    ///
+    /// The rows, the changes for the feed and the audit record of the request are committed together. It returns when they are on disk
+    /// and polls of this exchange see them: the commit that sequences the changes flushes both.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn commit_write<R, T>(&self, finished: Finished<R, T>) -> Result<T, ApiError> {
+        let Finished { write: WriteTx { tx, audited, slot }, changes, value } = finished;
+        self.commit_changes(tx.into_transaction(), audited, changes, slot).await?;
+        Ok(value)
     }
 
     /// Waits for a permit. Writes that compete for rows wait for each other while they hold a connection; they must leave some to
@@ -82,26 +69,7 @@ impl Exchange {
         Ok(permit.ok_or(StoreError::Contention { name: "write" })?)
     }
 
-    /// Starts a write: decides again whether the caller may, and reads the state of the resource before it.
-    // In this order, so that every write locks what others belong to before its parts.
-    async fn begin<R>(
-        &self,
-        permit: impl Fn(Transaction) -> Permitted<R>,
-        audited: Option<&Arc<AuditedRequest>>,
-    ) -> Result<(WriteTx<R>, OwnedSemaphorePermit), ApiError> {
-        let slot = self.write_permit().await?;
-        let mut tx = permit(self.database().begin().await?);
-        decide_again(&mut tx).await?;
-        let Some(request) = audited.cloned() else { return Ok((WriteTx { tx, audited: None }, slot)) };
-        let subject = request.subject().cloned();
-        let state_before = match &subject {
-            Some(subject) if !request.finds_nothing() => audit_state::lock(&mut tx, subject).await?,
-            _ => None,
-        };
-        Ok((WriteTx { tx, audited: Some(Audited { request, subject, state_before }) }, slot))
-    }
-
-    async fn commit(
+    async fn commit_changes(
         &self,
         mut tx: Transaction,
         audited: Option<Audited>,
@@ -135,6 +103,7 @@ impl Exchange {
 pub(crate) struct WriteTx<R> {
     tx: Permitted<R>,
     audited: Option<Audited>,
+    slot: OwnedSemaphorePermit,
 }
 
 /// Contents of the audit record of a write.
