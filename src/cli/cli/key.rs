@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::exit::{CliError, Exit, Outcome};
-use crate::input::read_text;
 use crate::output::{View, note};
 use crate::settings::{self, Settings};
+use crate::text_file::read_text;
 
 const PRIVATE: &str = "service.private.key";
 const PUBLIC: &str = "service.public.pem";

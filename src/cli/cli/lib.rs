@@ -6,6 +6,7 @@
 mod agbot;
 mod agent;
 mod apply;
+mod call_error;
 mod check;
 mod completion;
 mod confirm;
@@ -16,7 +17,6 @@ mod exchange;
 mod exit;
 mod input;
 mod key;
-mod layout;
 mod machine;
 mod members;
 mod mon;
@@ -34,13 +34,14 @@ mod short_forms;
 mod sign;
 mod signer;
 mod stops;
+mod text_file;
 mod time;
 mod usage;
 mod variables;
 mod wait;
 mod yaml;
 
-pub use crate::layout::shortened;
+pub use crate::output::shortened;
 
 use std::ffi::OsString;
 

@@ -10,10 +10,11 @@ use serde_json::{Map, Value};
 use crate::context::{Context, Exchange, UserOptions};
 use crate::exchange::deployment::{self, POLICIES};
 use crate::exit::{CliError, Outcome};
-use crate::input::{read_json, shaped, shown};
+use crate::input::{read_json, shaped};
 use crate::orchestration::clause_advice;
 use crate::output::View;
 use crate::shape::{DeploymentPolicyFile, complete_policy};
+use crate::text_file::shown;
 
 /// Options of `plan`.
 #[derive(Debug, Args)]

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::exit::{CliError, Exit, Outcome};
-use crate::input::{read_text, without_comments};
 use crate::output::show_text;
+use crate::text_file::{read_text, without_comments};
 
 /// The configuration file.
 const FILE: &str = "hzn.json";

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::exit::{CliError, Exit, Outcome};
-use crate::input::read_text;
 use crate::key::{KeyPaths, now_secs, sign_text};
 use crate::output::View;
 use crate::project;
+use crate::text_file::read_text;
 
 /// Commands for signatures, whose text is read from standard input, and for configurations.
 #[derive(Debug, Subcommand)]

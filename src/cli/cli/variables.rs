@@ -12,9 +12,9 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::exit::{CliError, Outcome};
-use crate::input::shown;
 use crate::output::warn;
 use crate::settings::Settings;
+use crate::text_file::shown;
 use crate::{machine, project};
 
 /// The variable that is the architecture of this machine unless it is set.

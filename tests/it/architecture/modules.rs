@@ -10,21 +10,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
     ("agbot", &["act", "api", "checks", "context", "observe", "outbox", "settings"]),
     ("cli", &["agbot", "agent", "exchange", "plan", "rollout", "stops", "wait"]),
     (
-        "cli",
-        &[
-            "constraints",
-            "context",
-            "exit",
-            "input",
-            "layout",
-            "output",
-            "project",
-            "server",
-            "settings",
-            "variables",
-        ],
-    ),
-    (
         "planner",
         &[
             "agent_upgrade",

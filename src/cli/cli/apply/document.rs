@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use crate::context::Context;
 use crate::exit::{CliError, Exit, Outcome};
-use crate::input::{Shaped, read_documents, shaped, shown};
+use crate::input::{Shaped, read_documents, shaped};
 use crate::shape::{DeploymentPolicyFile, HaGroupFile, NmpFile, ServiceFile};
+use crate::text_file::shown;
 
 /// Kinds of documents, in the order in which they are applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -24,12 +24,12 @@ use crate::exchange::publish;
 use crate::exchange::resource::Kind;
 use crate::exchange::service::SERVICES;
 use crate::exit::{CliError, Outcome};
-use crate::input::shown;
 use crate::output::{Table, View, warn};
 use crate::plan::CheckToken;
 use crate::shape::{check_service, complete_policy, require_constraints, require_members};
 use crate::signer::{normalize_overrides, sign_policy};
 use crate::stops::{ForceOfFile, Write, confirm_stops};
+use crate::text_file::shown;
 use crate::wait::update::RollbackReasons;
 use crate::wait::{self, Wait};
 

@@ -15,11 +15,12 @@ use super::service::{SERVICES, add_auth, put_policy};
 use crate::confirm::confirm_by;
 use crate::context::{Context, Exchange};
 use crate::exit::{CliError, Exit, Outcome};
-use crate::input::{read_shape, read_text};
+use crate::input::read_shape;
 use crate::key::{KeyPaths, SigningKeys, now_secs};
 use crate::output::{View, note};
 use crate::shape::{self, ServiceFile, ServicePolicyFile, complete_service};
 use crate::signer::{DEPLOYMENTS, PublicKey, Signer};
+use crate::text_file::read_text;
 
 /// Options of `publish`.
 #[derive(Debug, Args)]

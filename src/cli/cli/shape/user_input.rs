@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 
 use crate::context::Context;
 use crate::exit::{CliError, Exit, Outcome};
-use crate::input::{read_json, shaped, shown};
+use crate::input::{read_json, shaped};
+use crate::text_file::shown;
 
 /// Values for one service.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

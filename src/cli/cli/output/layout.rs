@@ -6,7 +6,7 @@
 use evenkeel_domain::text::printable;
 use unicode_width::UnicodeWidthStr;
 
-use crate::output::{Table, counted};
+use super::{Table, counted};
 
 /// Blanks between two columns.
 const GAP: usize = 2;

@@ -3,6 +3,10 @@
 //!
 //! Data goes to standard output and nothing else does; notes go to standard error.
 
+mod layout;
+
+pub use layout::shortened;
+
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +16,6 @@ use evenkeel_domain::text::{escaped_json, neutralized, printable};
 use serde_json::{Map, Value};
 
 use crate::exit::{CliError, Exit, Outcome};
-use crate::layout;
 use crate::yaml::to_yaml;
 
 /// Output format.
