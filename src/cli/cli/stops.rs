@@ -8,9 +8,8 @@ use evenkeel_ids::NodeId;
 use evenkeel_wire::agbot::plan::{DependencyWrite, PlanResponse, PlannedAction};
 use serde_json::{Map, Value};
 
-use crate::agent::is_registered;
 use crate::confirm::confirm_by;
-use crate::context::{Context, Exchange, UserOptions};
+use crate::context::{Context, Exchange};
 use crate::exit::Outcome;
 use crate::output::note;
 use crate::server::Server;
@@ -222,34 +221,6 @@ pub async fn confirm_stops(
         note("nothing was written");
     }
     Ok(is_confirmed)
-}
-
-/// The same for a write through the agent of this machine. What it stops is only known to those with credentials for the exchange.
-///
-/// # Errors
-/// See [`confirm_stops`].
-pub async fn confirm_local_stops(
-    context: &Context,
-    agent: &Server,
-    write: impl FnOnce(&NodeId) -> Write,
-    confirmation: Confirmation,
-) -> Outcome<bool> {
-    let Some((exchange, node)) = hub_of(context, agent).await else { return Ok(true) };
-    confirm_stops(context, &exchange, &[write(&node)], confirmation).await
-}
-
-/// Shows how many instances a write through the agent of this machine stops, as far as that is known.
-pub async fn show_local_stops(context: &Context, agent: &Server, write: impl FnOnce(&NodeId) -> Write) {
-    if let Some((exchange, node)) = hub_of(context, agent).await {
-        show_stops(context, &exchange, &[write(&node)]).await;
-    }
-}
-
-/// Returns the exchange, if there are credentials for it, and the node of this machine, if it is registered.
-async fn hub_of(context: &Context, agent: &Server) -> Option<(Exchange, NodeId)> {
-    let exchange = context.exchange(&UserOptions::default(), None).ok()?;
-    let node = agent.client.local_node().await.ok().filter(is_registered)?;
-    Some((exchange, NodeId::new(&node.organization?, &node.id)))
 }
 
 /// Lists the first names and the number of the others.

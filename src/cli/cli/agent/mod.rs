@@ -2,6 +2,7 @@
 
 pub mod agreement;
 pub mod event_log;
+mod local_stops;
 pub mod management;
 pub mod node;
 pub mod policy;

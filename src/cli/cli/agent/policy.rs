@@ -6,6 +6,7 @@ use clap::Subcommand;
 use evenkeel_ids::NodeId;
 use serde_json::Value;
 
+use super::local_stops::{confirm_local_stops, show_local_stops};
 use crate::confirm::confirm;
 use crate::constraints;
 use crate::context::{Context, Watch};
@@ -13,7 +14,7 @@ use crate::exit::{CliError, Exit, Outcome};
 use crate::input::{read_shape, shaped, template};
 use crate::output::{View, note};
 use crate::shape::{NodePolicyFile, check_properties};
-use crate::stops::{Force, ForceOfFile, Write, confirm_local_stops, show_local_stops};
+use crate::stops::{Force, ForceOfFile, Write};
 
 /// Commands for the node's policy.
 #[derive(Debug, Subcommand)]

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use super::local_stops::{confirm_local_stops, show_local_stops};
 use crate::confirm::confirm;
 use crate::context::Context;
 use crate::exit::Outcome;
 use crate::input::template;
 use crate::output::{Table, View, note};
 use crate::shape::read_user_input;
-use crate::stops::{ForceOfFile, Write, confirm_local_stops, show_local_stops};
+use crate::stops::{ForceOfFile, Write};
 use clap::Subcommand;
 use evenkeel_ids::NodeId;
 use serde_json::json;
