@@ -9,16 +9,10 @@ use clap::{Arg, Command};
 use clap_complete::{Shell, generate};
 
 use crate::context::{Context, Exchange, UserOptions};
-use crate::exchange::agbot::AGBOTS;
-use crate::exchange::deployment::POLICIES;
-use crate::exchange::ha_group::GROUPS;
-use crate::exchange::nmp::NMPS;
-use crate::exchange::pattern::PATTERNS;
-use crate::exchange::resource::Kind;
-use crate::exchange::service::SERVICES;
-use crate::exchange::user::USERS;
 use crate::exit::Outcome;
 use crate::output::show_text;
+use crate::resource::Kind;
+use crate::resource::kinds::{AGBOTS, GROUPS, NMPS, PATTERNS, POLICIES, SERVICES, USERS};
 
 /// A shell waits at most so long for names of the hub.
 const LONGEST: Duration = Duration::from_secs(1);

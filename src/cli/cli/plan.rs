@@ -8,11 +8,12 @@ use evenkeel_wire::agbot::plan::{PlanResponse, PlannedAction, PlannedChange};
 use serde_json::{Map, Value};
 
 use crate::context::{Context, Exchange, UserOptions};
-use crate::exchange::deployment::{self, POLICIES};
 use crate::exit::{CliError, Outcome};
 use crate::input::{read_json, shaped};
 use crate::orchestration::clause_advice;
 use crate::output::View;
+use crate::resource::deployment;
+use crate::resource::kinds::POLICIES;
 use crate::shape::{DeploymentPolicyFile, complete_policy};
 use crate::text_file::shown;
 

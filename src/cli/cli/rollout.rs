@@ -8,14 +8,12 @@ use evenkeel_wire::agbot::rollout::{Rollout, WorkloadUpdate};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::agbot::require_if_empty;
 use crate::context::{Context, Exchange, UserOptions, Watch};
-use crate::exchange::deployment::POLICIES;
-use crate::exchange::ha_group::GROUPS;
-use crate::exchange::orch::status::blocked_text;
-use crate::exchange::resource::require_selectors;
 use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View, note};
+use crate::resource::kinds::{GROUPS, POLICIES};
+use crate::resource::{require_if_empty, require_selectors};
+use crate::update_text::blocked_text;
 use crate::wait::Wait;
 use crate::wait::rollout::{Followed, Goal};
 use crate::wait::update::RollbackReasons;

@@ -61,6 +61,18 @@ impl Server {
         document.read().map_err(|error| self.failed(doing, &ClientError::from(error)))
     }
 
+    /// Reads records as typed bodies and keeps the records for display.
+    ///
+    /// # Errors
+    /// See [`Server::read`].
+    pub fn read_all<T: DeserializeOwned>(
+        &self,
+        doing: &str,
+        records: Vec<RawJson>,
+    ) -> Outcome<Vec<(T, RawJson)>> {
+        records.into_iter().map(|record| Ok((self.read(doing, &record)?, record))).collect()
+    }
+
     /// Reports what a write did; nothing with `--dry-run`, which did not do it.
     pub fn report_done(&self, text: &str) {
         if !self.is_dry_run {

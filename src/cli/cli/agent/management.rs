@@ -5,9 +5,9 @@ use evenkeel_client::Records;
 use serde_json::{Map, Value};
 
 use crate::context::{Context, Watch};
-use crate::exchange::resource::members_of;
 use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View};
+use crate::resource::members_of;
 use crate::server::Server;
 
 /// Commands for management policies on the node.

@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 
 use super::{agreement, service};
 use crate::context::{Context, Exchange, UserOptions};
-use crate::exchange::node::{NODES, NewNode, check_token, put_new_node, read_node};
+use crate::exchange::node::{NewNode, check_token, put_new_node, read_node};
 use crate::exchange::node_part;
 use crate::exit::{CliError, Outcome};
 use crate::output::note;
+use crate::resource::kinds::NODES;
 use crate::server::Server;
 use crate::settings::EXCHANGE_URL;
 

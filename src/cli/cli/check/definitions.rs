@@ -13,9 +13,9 @@ use evenkeel_wire::RawJson;
 use super::CheckArguments;
 use super::node_input::{not_understood, understood};
 use crate::context::{Context, Exchange};
-use crate::exchange::deployment::POLICIES;
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::read_shape;
+use crate::resource::kinds::POLICIES;
 use crate::shape::{DeploymentPolicyFile, ServiceFile, ServicePolicyFile};
 use crate::signer::normalize_overrides;
 

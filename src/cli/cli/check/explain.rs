@@ -21,12 +21,12 @@ use super::Scope;
 use super::definitions::{Definitions, PolicyInput};
 use super::node_input::NodeInput;
 use super::verdict::{GENERAL, Verdict, evaluate};
-use crate::agbot;
 use crate::context::{Context, Exchange, UserOptions, Watch};
 use crate::exchange::node_state::{DownAfter, NodeHealth};
 use crate::exchange::orch;
 use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View, note};
+use crate::reasons::reason_for;
 
 /// Options of `explain`.
 #[derive(Debug, Args)]
@@ -92,7 +92,7 @@ async fn explain(context: &Context, exchange: &Exchange, node: &str, policy: &st
     let compared = evaluate(Scope::All, true, &node, &policy, &definitions);
     let down_after = DownAfter::read(context, exchange, &exchange.split(&node.id).0).await?;
     let health = node.record.as_ref().map(|record| NodeHealth::of(record, Timestamp::now(), down_after));
-    let reason = match agbot::reason_for(context, exchange, &node.id, &policy.id).await {
+    let reason = match reason_for(context, exchange, &node.id, &policy.id).await {
         Ok(found) => found,
         Err(error) => {
             note(format!("the agbot's own reason is not known: {}", error.why));

@@ -1,23 +1,15 @@
 //! `hzn exchange agbot`: agbots and what they serve (exchange API 4.5).
 
 use clap::Subcommand;
-use evenkeel_client::Resource;
 use evenkeel_wire::exchange::agbot::{PostServedPattern, PostServedPolicy};
 use serde_json::Value;
 
 use super::agbot_approval;
-use super::resource::{Kind, Part, members_of};
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::output::{Column, Table, View, note};
-
-/// Agbots.
-pub const AGBOTS: Kind = Kind {
-    noun: "agbot",
-    resource: Resource::Agbot,
-    list_with: "hzn exchange agbot list",
-    columns: &[("name", "name"), ("owner", "owner"), ("last heartbeat", "lastHeartbeat")],
-};
+use crate::resource::kinds::AGBOTS;
+use crate::resource::{Part, members_of};
 
 /// Commands for agbots. An agbot of another organization is named ORG/AGBOT.
 #[derive(Debug, Subcommand)]

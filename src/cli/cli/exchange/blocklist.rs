@@ -5,11 +5,11 @@ use evenkeel_wire::RawJson;
 use evenkeel_wire::agbot::blocklist::BlocklistQuery;
 use serde_json::Value;
 
-use super::node::NODES;
-use super::resource::require_selectors;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View, note};
+use crate::resource::kinds::NODES;
+use crate::resource::require_selectors;
 
 const COLUMNS: [(&str, &str); 7] = [
     ("node", "node"),

@@ -3,39 +3,20 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use evenkeel_client::Resource;
 use http::StatusCode;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::orch::{self, OrchCommand};
-use super::resource::Kind;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::Outcome;
 use crate::input::{read_shape, read_shaped, template};
 use crate::output::View;
 use crate::plan::CheckToken;
+use crate::resource::deployment::{merged, prepare};
+use crate::resource::kinds::POLICIES;
 use crate::shape::{DeploymentPolicyFile, complete_policy, require_constraints};
-use crate::signer::sign_policy;
 use crate::stops::{ForceOfFile, Write, confirm_stops, show_stops};
 use crate::wait::{self, Wait};
-
-/// Deployment policies.
-pub const POLICIES: Kind = Kind {
-    noun: "deployment policy",
-    resource: Resource::DeploymentPolicy,
-    list_with: "hzn exchange deployment listpolicy",
-    columns: &[
-        ("service", "/service/name"),
-        ("organization", "/service/org"),
-        ("first version", "/service/serviceVersions/0/version"),
-        ("arch", "/service/arch"),
-        ("constraints", "constraints"),
-        ("changed", "lastUpdated"),
-    ],
-};
-
-/// Members that only the exchange sets; they are dropped, so that a listed policy can be added again.
-pub const EXCHANGE_ONLY: [&str; 3] = ["owner", "created", "lastUpdated"];
 
 /// Commands for deployment policies.
 #[derive(Debug, Subcommand)]
@@ -167,28 +148,6 @@ async fn remove_before_children(exchange: &Exchange, policy: &str, is_forced: bo
     POLICIES.remove_by(exchange, policy, (&question, is_forced), removed).await
 }
 
-/// Makes a policy, or attributes of one, ready to be sent: without what only the exchange sets, and signed.
-///
-/// # Errors
-/// When it cannot be signed.
-pub fn prepare(body: &mut Value, context: &Context) -> Outcome {
-    without(body, &EXCHANGE_ONLY);
-    sign_policy(body, context)
-}
-
-/// Returns a policy with changed attributes.
-///
-/// # Errors
-/// When there is no such policy, or the exchange does not respond.
-pub async fn merged(exchange: &Exchange, name: &str, changes: Option<&Map<String, Value>>) -> Outcome<Value> {
-    let mut policy = POLICIES.read_one(exchange, name).await?.into_value();
-    without(&mut policy, &EXCHANGE_ONLY);
-    if let (Some(members), Some(changes)) = (policy.as_object_mut(), changes) {
-        members.extend(changes.clone());
-    }
-    Ok(policy)
-}
-
 /// One attribute is changed alone; several take effect at once, so that no agbot ever acts on half of the change.
 async fn update(exchange: &Exchange, name: &str, changes: Value) -> Outcome {
     match changes {
@@ -201,15 +160,6 @@ async fn update(exchange: &Exchange, name: &str, changes: Value) -> Outcome {
             Ok(())
         }
         changes => POLICIES.patch(exchange, name, &changes).await,
-    }
-}
-
-/// Removes members that a user cannot set.
-pub fn without(document: &mut Value, members: &[&str]) {
-    if let Some(object) = document.as_object_mut() {
-        members.iter().for_each(|member| {
-            object.shift_remove(*member);
-        });
     }
 }
 
@@ -253,8 +203,6 @@ pub fn show_template(context: &Context) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -265,12 +213,5 @@ mod tests {
         for path in ["../x", "o/../x", "o/p/x", "o/", "/p", "", ".", "o/.."] {
             assert!(POLICIES.check_name(path).is_err(), "{path}");
         }
-    }
-
-    #[test]
-    fn listed_policy_can_be_added_again() {
-        let mut policy = json!({"owner": "a/b", "label": "x", "lastUpdated": "t", "service": {}});
-        without(&mut policy, &EXCHANGE_ONLY);
-        assert_eq!(policy, json!({"label": "x", "service": {}}));
     }
 }

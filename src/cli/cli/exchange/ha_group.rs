@@ -4,33 +4,24 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use evenkeel_client::Resource;
 use evenkeel_ids::PolicyId;
 use evenkeel_wire::RawJson;
 use evenkeel_wire::agbot::claim::Claim;
 use evenkeel_wire::agbot::upgrade::{HeldClaim, UpgradesResponse, WaitingMember};
 
-use super::deployment::POLICIES;
 use super::ha_group_edit as edit;
 use super::ha_group_recover::{RecoverMembers, recover};
-use super::node::NODES;
 use super::orch::events::{self, ChosenEvents, Subject};
-use super::resource::{Kind, require_selectors};
 use crate::confirm::confirm;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::template;
 use crate::output::{Table, View};
+use crate::resource::ha_group::members;
+use crate::resource::kinds::{GROUPS, NODES, POLICIES};
+use crate::resource::require_selectors;
 use crate::stops::{ForceOfFile, Write, confirm_stops, show_stops};
 use crate::wait::{self, Wait};
-
-/// HA groups.
-pub const GROUPS: Kind = Kind {
-    noun: "HA group",
-    resource: Resource::HaGroup,
-    list_with: "hzn exchange hagroup list",
-    columns: &[("members", "members"), ("description", "description"), ("changed", "lastUpdated")],
-};
 
 /// Commands for HA groups.
 #[derive(Debug, Subcommand)]
@@ -275,17 +266,6 @@ async fn follow(
         before.retain(|member| !now.contains(member));
     }
     wait::group::follow(wait, context, exchange, name, &before).await
-}
-
-/// Ids of the members of a group.
-///
-/// # Errors
-/// With status 8 when the group is not there.
-pub async fn members(exchange: &Exchange, name: &str) -> Outcome<Vec<String>> {
-    let (org, id) = exchange.split(name);
-    let doing = format!("reading HA group {name}");
-    let found = exchange.server.call(&doing, exchange.server.client.ha_group(&org, &id)).await?;
-    found.map(|group| group.members).ok_or_else(|| GROUPS.missing(name))
 }
 
 async fn upgrades(context: &Context, exchange: &Exchange, name: &str) -> Outcome<View> {

@@ -8,7 +8,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::ha_group::{GROUPS, GroupArguments, MemberArguments, members};
+use super::ha_group::{GroupArguments, MemberArguments};
 use super::node::read_node;
 use super::orch::edit::apply_all;
 use crate::confirm::confirm;
@@ -16,6 +16,8 @@ use crate::context::{Context, Exchange};
 use crate::exit::{CliError, Outcome};
 use crate::input::{read_shaped, typed};
 use crate::output::note;
+use crate::resource::ha_group::members;
+use crate::resource::kinds::GROUPS;
 use crate::shape::{HaGroupFile, require_members};
 use crate::stops::{Write, show_stops};
 

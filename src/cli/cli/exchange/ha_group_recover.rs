@@ -4,13 +4,13 @@ use clap::Args;
 use evenkeel_wire::agbot::action::{ActionRequest, ActionState};
 use serde_json::json;
 
-use super::ha_group::{GROUPS, members};
-use super::node::NODES;
 use super::orch::action::done_text;
-use super::resource::require_selectors;
 use crate::context::{Context, Exchange};
 use crate::exit::{CliError, Outcome};
 use crate::output::View;
+use crate::resource::ha_group::members;
+use crate::resource::kinds::{GROUPS, NODES};
+use crate::resource::require_selectors;
 use crate::wait::{Progress, Wait};
 
 /// The recovery of members of an HA group.

@@ -21,7 +21,6 @@ pub mod orch_settings;
 pub mod org;
 pub mod pattern;
 pub mod publish;
-pub mod resource;
 pub mod service;
 mod service_removal;
 pub mod user;

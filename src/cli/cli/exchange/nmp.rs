@@ -4,36 +4,20 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use evenkeel_client::Resource;
 use evenkeel_wire::RawJson;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::deployment::without;
 use super::nmp_match::matching_nodes;
-use super::node::NODES;
 use super::node_part::node_management;
-use super::resource::{Kind, require_selectors};
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::{read_shaped, template};
 use crate::output::{Table, View, note};
+use crate::resource::deployment::without;
+use crate::resource::kinds::{NMPS, NODES};
+use crate::resource::require_selectors;
 use crate::shape::{NmpFile, require_constraints};
-
-/// Management policies.
-pub const NMPS: Kind = Kind {
-    noun: "management policy",
-    resource: Resource::ManagementPolicy,
-    list_with: "hzn exchange nmp list",
-    columns: &[
-        ("enabled", "enabled"),
-        ("manifest", "/agentUpgradePolicy/manifest"),
-        ("start", "start"),
-        ("constraints", "constraints"),
-        ("patterns", "patterns"),
-        ("changed", "lastUpdated"),
-    ],
-};
 
 const EXCHANGE_ONLY: [&str; 3] = ["owner", "created", "lastUpdated"];
 

@@ -1,7 +1,7 @@
 //! `hzn exchange node`: nodes (exchange API 4.4). Writes do not count as heartbeats of the node.
 
 use clap::{Args, Subcommand};
-use evenkeel_client::{Credentials, Records, Resource};
+use evenkeel_client::{Credentials, Records};
 use evenkeel_wire::exchange::node::{NodeResponse, PutNode};
 use jiff::Timestamp;
 use serde_json::{Map, json};
@@ -10,28 +10,12 @@ use super::node_orch::{self, NodeOrchCommand};
 use super::node_part::{self, NodePartCommand};
 use super::node_removal;
 use super::node_state::{DownAfter, NodeHealth, with_health};
-use super::resource::Kind;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::input::{read_shape, secret};
 use crate::output::{View, note};
+use crate::resource::kinds::NODES;
 use crate::shape::{self, NodeFile};
-
-/// Nodes.
-pub const NODES: Kind = Kind {
-    noun: "node",
-    resource: Resource::Node,
-    list_with: "hzn exchange node list",
-    columns: &[
-        ("state", "state"),
-        ("last heartbeat", "heartbeatAge"),
-        ("type", "nodeType"),
-        ("arch", "arch"),
-        ("HA group", "ha_group"),
-        ("pattern", "pattern"),
-        ("owner", "owner"),
-    ],
-};
 
 /// Commands for nodes.
 #[derive(Debug, Subcommand)]

@@ -7,10 +7,10 @@ use evenkeel_wire::agbot::upgrade::WaitingMember;
 use evenkeel_wire::exchange::node_orchestration::{Availability, PatchNodeOrchestration};
 use serde_json::{Map, Value, json};
 
-use super::node::NODES;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::Outcome;
 use crate::output::{Table, View, note};
+use crate::resource::kinds::NODES;
 use crate::wait::{self, Wait};
 
 /// The arguments of [`NodeOrchSet`] that change something.

@@ -7,14 +7,13 @@ use evenkeel_client::{ClientError, Records};
 use evenkeel_wire::RawJson;
 use serde_json::{Value, json};
 
-use super::nmp::NMPS;
-use super::node::NODES;
-use super::resource::{Part, members_of, require_selectors};
 use crate::constraints;
 use crate::context::{Context, Exchange, Watch, split_name};
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::read_shape;
 use crate::output::{Table, View};
+use crate::resource::kinds::{NMPS, NODES};
+use crate::resource::{Part, members_of, require_selectors};
 use crate::shape::{self, NodePolicyFile};
 use crate::stops::{Confirmation, ForceOfFile, Write, confirm_stops, show_stops};
 

@@ -3,11 +3,11 @@
 
 use evenkeel_ids::NodeId;
 
-use super::node::NODES;
 use super::node_state::{DownAfter, NodeHealth, NodeState};
 use crate::context::{Context, Exchange};
 use crate::exit::Outcome;
 use crate::output::note;
+use crate::resource::kinds::NODES;
 
 /// Removes a node, and reports the consequences for its instances.
 ///

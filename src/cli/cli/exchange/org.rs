@@ -1,28 +1,17 @@
 //! `hzn exchange org`: organizations (exchange API 4.2).
 
 use clap::Subcommand;
-use evenkeel_client::{Records, Resource};
+use evenkeel_client::Records;
 use evenkeel_wire::exchange::node::HeartbeatIntervals;
 use evenkeel_wire::exchange::organization::{OrganizationLimits, PutOrganization};
 use serde_json::{Map, Value, json};
 
-use super::resource::{Kind, require_org};
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::output::View;
+use crate::resource::kinds::ORGS;
+use crate::resource::require_org;
 use crate::shape;
-
-const ORGS: Kind = Kind {
-    noun: "organization",
-    resource: Resource::Organization,
-    list_with: "hzn exchange org list",
-    columns: &[
-        ("type", "orgType"),
-        ("label", "label"),
-        ("description", "description"),
-        ("changed", "lastUpdated"),
-    ],
-};
 
 /// Commands for organizations.
 #[derive(Debug, Subcommand)]

@@ -3,24 +3,15 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use evenkeel_client::Resource;
 use http::StatusCode;
 
-use super::resource::Kind;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::input::read_shape;
 use crate::key::SigningKeys;
+use crate::resource::kinds::PATTERNS;
 use crate::shape::PatternFile;
 use crate::signer::{PublicKey, sign_overrides};
-
-/// Patterns.
-pub const PATTERNS: Kind = Kind {
-    noun: "pattern",
-    resource: Resource::Pattern,
-    list_with: "hzn exchange pattern list",
-    columns: &[("label", "label"), ("public", "public"), ("owner", "owner"), ("changed", "lastUpdated")],
-};
 
 /// Commands for patterns.
 #[derive(Debug, Subcommand)]

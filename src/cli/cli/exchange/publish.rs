@@ -11,13 +11,14 @@ use evenkeel_domain::policy::compatibility::service::service_id;
 use evenkeel_wire::signature;
 use serde_json::{Map, Value};
 
-use super::service::{SERVICES, add_auth, put_policy};
+use super::service::{add_auth, put_policy};
 use crate::confirm::confirm_by;
 use crate::context::{Context, Exchange};
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::read_shape;
 use crate::key::{KeyPaths, SigningKeys, now_secs};
 use crate::output::{View, note};
+use crate::resource::kinds::SERVICES;
 use crate::shape::{self, ServiceFile, ServicePolicyFile, complete_service};
 use crate::signer::{DEPLOYMENTS, PublicKey, Signer};
 use crate::text_file::read_text;

@@ -3,35 +3,20 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use evenkeel_client::Resource;
 use evenkeel_wire::RawJson;
 use evenkeel_wire::exchange::service::PutDockAuth;
 use serde_json::{Value, json};
 
 use super::publish::{PublishArguments, publish, show_verification};
-use super::resource::{Kind, Part};
 use super::service_removal;
 use crate::constraints;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::input::{read_shape, secret, template};
 use crate::output::{Table, View, note};
+use crate::resource::Part;
+use crate::resource::kinds::SERVICES;
 use crate::shape::{self, ServicePolicyFile};
-
-/// Services.
-pub const SERVICES: Kind = Kind {
-    noun: "service",
-    resource: Resource::Service,
-    list_with: "hzn exchange service list",
-    columns: &[
-        ("name", "url"),
-        ("version", "version"),
-        ("arch", "arch"),
-        ("sharable", "sharable"),
-        ("public", "public"),
-        ("changed", "lastUpdated"),
-    ],
-};
 
 /// Commands for services.
 #[derive(Debug, Subcommand)]

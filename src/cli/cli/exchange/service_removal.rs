@@ -4,11 +4,10 @@ use evenkeel_client::Records;
 use evenkeel_domain::policy::compatibility::service::service_id;
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 
-use super::deployment::POLICIES;
-use super::service::SERVICES;
 use crate::context::Exchange;
 use crate::exit::Outcome;
 use crate::output::note;
+use crate::resource::kinds::{POLICIES, SERVICES};
 
 /// Policies that are named.
 const MOST_NAMED: usize = 5;

@@ -1,24 +1,15 @@
 //! `hzn exchange user`: users (exchange API 4.3).
 
 use clap::Subcommand;
-use evenkeel_client::Resource;
 use evenkeel_wire::exchange::user::PutUser;
 use serde_json::json;
 
-use super::resource::Kind;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::Outcome;
 use crate::input::secret;
 use crate::output::View;
+use crate::resource::kinds::USERS;
 use crate::shape;
-
-/// Users.
-pub const USERS: Kind = Kind {
-    noun: "user",
-    resource: Resource::User,
-    list_with: "hzn exchange user list -a",
-    columns: &[("admin", "admin"), ("hub admin", "hubAdmin"), ("email", "email"), ("changed", "lastUpdated")],
-};
 
 /// Commands for users.
 #[derive(Debug, Subcommand)]

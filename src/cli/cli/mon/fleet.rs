@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 
 use super::lines::{self, Line};
 use crate::context::{Context, Exchange};
-use crate::exchange::deployment::POLICIES;
 use crate::exchange::node_state::{DownAfter, NodeHealth, NodeState};
 use crate::exchange::orch::status;
-use crate::exchange::resource::members_of;
 use crate::exit::{Exit, Outcome};
 use crate::output::{Table, View};
+use crate::resource::kinds::POLICIES;
+use crate::resource::members_of;
 
 /// Entities whose health is asked for at once.
 const MOST_CHILDREN: u16 = 10_000;

@@ -1,5 +1,9 @@
 //! Operations that the nouns of the exchange share: reading by name, listing, replacing and removing them.
 
+pub mod deployment;
+pub mod ha_group;
+pub mod kinds;
+
 use evenkeel_client::{ClientError, Records, Refusal, Resource, Written};
 use evenkeel_ids::PolicyId;
 use evenkeel_wire::RawJson;
@@ -340,6 +344,17 @@ pub async fn require_selectors(exchange: &Exchange, selectors: &Selectors<'_>) -
         }
     }
     require_org(exchange, &exchange.org).await
+}
+
+/// Returns a view without entries only when everything that selected them exists.
+///
+/// # Errors
+/// With status 8 for a name that does not exist.
+pub async fn require_if_empty(view: View, exchange: &Exchange, selectors: &Selectors<'_>) -> Outcome<View> {
+    if view.table.rows.is_empty() {
+        require_selectors(exchange, selectors).await?;
+    }
+    Ok(view)
 }
 
 /// Fails when an organization does not exist.

@@ -8,8 +8,8 @@ use evenkeel_wire::agbot::reason::Reason;
 use super::policy::is_settled;
 use super::{Progress, Wait};
 use crate::context::{Context, Exchange};
-use crate::exchange::ha_group;
 use crate::exit::{Exit, Outcome};
+use crate::resource::ha_group;
 
 /// Waits until the agbot knows the members of a group as they are now and nothing is to be done on them or on `removed`.
 ///

@@ -12,10 +12,10 @@ use super::instances::InstanceCount;
 use super::update::RollbackReasons;
 use super::{Progress, cause};
 use crate::context::{Context, Exchange};
-use crate::exchange::deployment::POLICIES;
 use crate::exit::Outcome;
 use crate::orchestration::clause_advice;
 use crate::output::counted;
+use crate::resource::kinds::POLICIES;
 
 /// Reasons for which a node gets nothing now and may get it later without any further change by a user.
 const TRANSIENT: [&str; 12] = [
@@ -392,7 +392,7 @@ async fn follow_wanted(
     let outcome = wait.follow(context, &format!("deployment policy {}", wanted.id), progress).await;
     let (org, _) = exchange.split(&wanted.id);
     // How it failed comes before what can still be shown.
-    if let Ok(view) = crate::agbot::reasons(context, exchange, &org, (None, Some(&wanted.id))).await {
+    if let Ok(view) = crate::reasons::reasons(context, exchange, &org, (None, Some(&wanted.id))).await {
         context.screen.show(&view)?;
     }
     outcome

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use evenkeel_wire::agbot::orchestration::{OrchestrationEvent, OrchestrationEventsQuery, UpdateProgress};
 
 use super::{Progress, cause, held_advice};
-use crate::exchange::orch::status::{hint_for, update_text};
 use crate::server::Server;
+use crate::update_text::{hint_for, update_text};
 
 /// The kind of the event that states why an update is rolled back.
 const ROLLBACK_STARTED: &str = "update.rollback-started";

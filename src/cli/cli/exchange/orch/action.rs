@@ -6,11 +6,11 @@ use evenkeel_wire::agbot::action::{ActionRequest, ActionState};
 use evenkeel_wire::agbot::orchestration::{StatusQuery, UpdateProgress, WorkloadStatus};
 use serde_json::json;
 
-use super::status::hint_for;
 use crate::context::{Context, Exchange, Watch};
-use crate::exchange::deployment::POLICIES;
 use crate::exit::{CliError, Exit, Outcome};
 use crate::output::{Table, View};
+use crate::resource::kinds::POLICIES;
+use crate::update_text::hint_for;
 use crate::wait::update::RollbackReasons;
 use crate::wait::{Progress, Wait};
 

@@ -3,9 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use crate::context::{Context, Exchange};
-use crate::exchange::deployment::{EXCHANGE_ONLY, POLICIES, without};
 use crate::exit::{CliError, Outcome};
 use crate::output::note;
+use crate::resource::deployment::{EXCHANGE_ONLY, without};
+use crate::resource::kinds::POLICIES;
 use crate::stops::{Confirmation, Write, confirm_stops};
 
 /// Other names of members, as the specification of HA clusters has them.

@@ -12,10 +12,9 @@ use evenkeel_wire::agbot::orchestration::{
 use serde_json::Value;
 
 use crate::context::{Context, Exchange};
-use crate::exchange::deployment::POLICIES;
-use crate::exchange::ha_group::GROUPS;
 use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View, show_json_line, show_text};
+use crate::resource::kinds::{GROUPS, POLICIES};
 
 /// Between two requests of a command that follows.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -10,8 +10,8 @@ mod tasks;
 use clap::Subcommand;
 
 use crate::context::{Context, Exchange, UserOptions, Watch};
-use crate::exchange::deployment::POLICIES;
 use crate::exit::{CliError, Exit, Outcome};
+use crate::resource::kinds::POLICIES;
 use crate::stops::Force;
 use crate::wait::{self, Wait};
 

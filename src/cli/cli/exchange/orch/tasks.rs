@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::missing_part;
 use super::status::read_status;
 use crate::context::{Context, Exchange, split_name};
-use crate::exchange::deployment::POLICIES;
 use crate::exit::Outcome;
 use crate::output::{Table, View};
+use crate::resource::kinds::POLICIES;
 
 const COLUMNS: [(&str, &str); 9] = [
     ("unit", "unit"),
