@@ -17,6 +17,7 @@ mod mailbox;
 mod observe;
 mod outbox;
 mod purge;
+mod records;
 mod serve;
 mod snapshot;
 

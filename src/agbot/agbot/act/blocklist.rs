@@ -17,6 +17,7 @@ use serde_json::json;
 use super::check_lease;
 use crate::AgbotError;
 use crate::context::Context;
+use crate::records::entry_of;
 
 /// Actor, time and policy of a change to the blocklist.
 #[derive(Clone, Copy)]
@@ -128,39 +129,4 @@ pub(crate) async fn note_cleared(
         insert_events(tx, author.at, &rows).await?;
     }
     Ok(cleared)
-}
-
-/// Converts a stored row.
-///
-/// # Errors
-/// When it cannot be read.
-pub(crate) fn entry_of(row: BlocklistRow) -> Result<(BlocklistKey, BlocklistEntry), AgbotError> {
-    let BlocklistRow { node, service, version, record } = row;
-    let entry = serde_json::from_value::<BlocklistEntry>(record);
-    let key = BlocklistKey { node, service, version };
-    let unreadable = |source| AgbotError::UnreadableRecord {
-        record: format!("the blocklist's {} {} on {}", key.service, key.version, key.node),
-        source,
-    };
-    let entry = entry.map_err(unreadable)?;
-    Ok((key, entry))
-}
-
-#[cfg(test)]
-mod tests {
-    use evenkeel_ids::ServiceKey;
-
-    use super::*;
-
-    #[test]
-    fn unreadable_row_is_named() {
-        let row = BlocklistRow {
-            node: NodeId::new("o", "n"),
-            service: ServiceKey::new("o", "s"),
-            version: "1.0.0".to_owned(),
-            record: serde_json::Value::Null,
-        };
-        let error = entry_of(row).err().map(|error| error.to_string()).unwrap_or_default();
-        assert!(error.contains("the blocklist's o/s 1.0.0 on o/n"), "{error}");
-    }
 }

@@ -20,7 +20,7 @@ use super::claim_batch::read_groups;
 use crate::AgbotError;
 use crate::context::Context;
 use crate::observe::read;
-use crate::observe::records::{new_claim, phase_text};
+use crate::records::{new_claim, phase_text};
 
 /// Number of attempts when another claim of the group is taken or released meanwhile.
 const ATTEMPTS: u32 = 5;

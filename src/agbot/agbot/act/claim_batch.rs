@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use super::{lease_lost, lease_row};
 use crate::AgbotError;
-use crate::observe::records::{claim_of, ended, new_claim};
+use crate::records::{claim_of, ended, new_claim};
 
 /// A request of a group member to upgrade its agent now.
 #[derive(Debug, Clone)]

@@ -14,9 +14,8 @@ use serde_json::json;
 
 use super::check_lease;
 use crate::AgbotError;
-use crate::api::health::row_of;
 use crate::context::Context;
-use crate::observe::records::entity_key;
+use crate::records::{entity_key, health_row_of};
 
 /// Stores reports about an entity that contain news.
 ///
@@ -37,7 +36,7 @@ pub(crate) async fn report(
         let stored: Vec<StoredReport> =
             stored.into_iter().map(serde_json::from_value).collect::<Result<_, _>>()?;
         let changed = stored_reports(&stored, reports, ttl_secs, lease.partition, context.now());
-        let rows = changed.iter().map(row_of).collect::<Result<Vec<_>, _>>()?;
+        let rows = changed.iter().map(health_row_of).collect::<Result<Vec<_>, _>>()?;
         if !rows.is_empty() {
             store::upsert_events(&mut tx, &key, &rows).await?;
         }

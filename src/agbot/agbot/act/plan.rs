@@ -23,8 +23,8 @@ use super::claim_batch::read_groups;
 use super::{check_lease, task_event};
 use crate::AgbotError;
 use crate::context::Context;
-use crate::observe::records::{new_claim, part_text, task_row};
 use crate::outbox::{Publication, publication, publish_later, supervision};
+use crate::records::{new_claim, part_text, task_row};
 
 /// Writes a plan, or nothing of it.
 pub(super) async fn apply(

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::check_lease;
 use crate::AgbotError;
 use crate::context::Context;
-use crate::observe::records::entity_key;
+use crate::records::entity_key;
 
 /// Stores a registration with its events, if it is based on the stored one.
 ///

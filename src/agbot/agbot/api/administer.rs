@@ -29,7 +29,7 @@ use super::pipeline::{GroupPath, KnownQuery, MemberPath, Op, Query, Refusal, Rol
 use super::{actions, shape};
 use crate::AgbotError;
 use crate::context::Context;
-use crate::observe::records::{claim_of, ended};
+use crate::records::{claim_of, ended};
 
 /// Selection of rollouts of a policy.
 #[derive(Debug, Deserialize, IntoParams)]

@@ -8,7 +8,6 @@ use std::time::Duration;
 use axum::extract::Request;
 use evenkeel_agbot_store::event::{self as events, EventRow};
 use evenkeel_agbot_store::health as store;
-use evenkeel_agbot_store::health::NewHealthRow;
 use evenkeel_api::{Content, Created};
 use evenkeel_client::ClientError;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
@@ -29,7 +28,7 @@ use super::pipeline::{
 };
 use crate::AgbotError;
 use crate::context::Context;
-use crate::observe::records::entity_key;
+use crate::records::{entity_key, health_row_of};
 
 /// Time for which a request waits for the model to read what the exchange has.
 const READ_TIMEOUT: Duration = Duration::from_secs(1);
@@ -265,7 +264,7 @@ async fn write(
         if !gone.is_empty() {
             store::delete_events(&mut tx, &key, &gone).await?;
         }
-        if store::upsert_events(&mut tx, &key, &[row_of(&next)?]).await? == 0 {
+        if store::upsert_events(&mut tx, &key, &[health_row_of(&next)?]).await? == 0 {
             // Another first report of the property was faster.
             return Err(StoreError::Contention { name: "health.report" }.into());
         }
@@ -277,17 +276,6 @@ async fn write(
         Ok(Ok(true))
     })
     .await
-}
-
-/// Returns the row of an event.
-pub(crate) fn row_of(report: &StoredReport) -> Result<NewHealthRow, AgbotError> {
-    Ok(NewHealthRow {
-        source: report.source.clone(),
-        property: report.property.clone(),
-        sequence: report.sequence,
-        record: serde_json::to_value(report)?,
-        expires_at: report.expires_at().filter(|_| report.is_removed_when_expired),
-    })
 }
 
 /// Returns the event of a report that differs from the previous one.

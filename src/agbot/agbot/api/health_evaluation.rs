@@ -23,7 +23,7 @@ use super::pipeline::{
 use super::workload_shape::time;
 use crate::AgbotError;
 use crate::context::Context;
-use crate::observe::records::entity_key;
+use crate::records::entity_key;
 
 /// Children that are listed if the caller names no number.
 const CHILDREN: u16 = 1000;

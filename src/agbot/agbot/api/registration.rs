@@ -31,7 +31,7 @@ use crate::AgbotError;
 use crate::act::registration::{engine, row as event_row};
 use crate::checks;
 use crate::context::Context;
-use crate::observe::records::entity_key;
+use crate::records::entity_key;
 
 const RECOVER: &str = "recover";
 

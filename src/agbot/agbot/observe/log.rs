@@ -22,10 +22,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use super::records::{claim_of, entity_key, entity_of, workload_of};
 use crate::AgbotError;
-use crate::act::blocklist::entry_of;
 use crate::context::Context;
+use crate::records::{claim_of, entity_key, entity_of, entry_of, workload_of};
 
 /// Pause between two reads of the log.
 const PERIOD: Duration = Duration::from_millis(300);

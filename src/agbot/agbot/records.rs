@@ -1,12 +1,14 @@
-//! Converts claims, workloads and tasks from and to rows of the database.
+//! Converts records (claims, workloads, tasks, the blocklist, reports about health) from and to rows of the database.
 
+use evenkeel_agbot_store::blocklist::BlocklistRow;
 use evenkeel_agbot_store::claim::{ClaimRow, EndedClaim, NewClaim};
-use evenkeel_agbot_store::health::EntityKey;
+use evenkeel_agbot_store::health::{EntityKey, NewHealthRow};
 use evenkeel_agbot_store::partition::LeaseRow;
 use evenkeel_agbot_store::task::TaskRow;
 use evenkeel_agbot_store::workload::WorkloadRow;
+use evenkeel_planner::blocklist::{BlocklistEntry, BlocklistKey};
 use evenkeel_planner::claims::{Claim, ClaimRef, ClaimRequest, Scope};
-use evenkeel_planner::health::Entity;
+use evenkeel_planner::health::{Entity, StoredReport};
 use evenkeel_planner::workload::{Part, Task, TaskSpec, WorkloadRecord};
 use evenkeel_store::StoreError;
 use jiff::Timestamp;
@@ -137,4 +139,50 @@ pub(crate) fn ended(claim: &ClaimRef, why: &str, lease: Option<LeaseRow>) -> End
 pub(crate) fn phase_text(phase: evenkeel_planner::claims::Phase) -> Result<String, AgbotError> {
     let value = serde_json::to_value(phase)?;
     Ok(value.as_str().unwrap_or_default().to_owned())
+}
+
+/// Converts a stored row.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn entry_of(row: BlocklistRow) -> Result<(BlocklistKey, BlocklistEntry), AgbotError> {
+    let BlocklistRow { node, service, version, record } = row;
+    let entry = serde_json::from_value::<BlocklistEntry>(record);
+    let key = BlocklistKey { node, service, version };
+    let unreadable = |source| AgbotError::UnreadableRecord {
+        record: format!("the blocklist's {} {} on {}", key.service, key.version, key.node),
+        source,
+    };
+    let entry = entry.map_err(unreadable)?;
+    Ok((key, entry))
+}
+
+/// Returns the row of a report about health.
+pub(crate) fn health_row_of(report: &StoredReport) -> Result<NewHealthRow, AgbotError> {
+    Ok(NewHealthRow {
+        source: report.source.clone(),
+        property: report.property.clone(),
+        sequence: report.sequence,
+        record: serde_json::to_value(report)?,
+        expires_at: report.expires_at().filter(|_| report.is_removed_when_expired),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_ids::{NodeId, ServiceKey};
+
+    use super::*;
+
+    #[test]
+    fn unreadable_row_is_named() {
+        let row = BlocklistRow {
+            node: NodeId::new("o", "n"),
+            service: ServiceKey::new("o", "s"),
+            version: "1.0.0".to_owned(),
+            record: serde_json::Value::Null,
+        };
+        let error = entry_of(row).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains("the blocklist's o/s 1.0.0 on o/n"), "{error}");
+    }
 }
