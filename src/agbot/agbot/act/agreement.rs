@@ -14,9 +14,10 @@ use evenkeel_store::{PgConnection, StoreError, retry};
 use evenkeel_wire::agreement::Body;
 use serde_json::{Value, json};
 
-use super::{check_lease, message, plan, terms};
+use super::{message, plan, terms};
 use crate::AgbotError;
 use crate::context::Context;
+use crate::lease_check::check_lease;
 use crate::outbox::{Effect, Subject, enqueue, publication, publish_later, supersede};
 
 const LIVE_KEY: &str = "agreement_node_policy_live_key";

@@ -14,9 +14,9 @@ use evenkeel_store::{PgConnection, retry};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::check_lease;
 use crate::AgbotError;
 use crate::context::Context;
+use crate::lease_check::check_lease;
 use crate::records::entry_of;
 
 /// Actor, time and policy of a change to the blocklist.

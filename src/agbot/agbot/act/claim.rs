@@ -15,10 +15,10 @@ use evenkeel_planner::rolling::{Rollout, history};
 use evenkeel_store::{PgConnection, retry};
 use jiff::Timestamp;
 
-use super::check_lease;
 use super::claim_batch::read_groups;
 use crate::AgbotError;
 use crate::context::Context;
+use crate::lease_check::check_lease;
 use crate::observe::read;
 use crate::records::{new_claim, phase_text};
 

@@ -22,8 +22,8 @@ use evenkeel_store::{Batches, Database, PgConnection, retry};
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::{lease_lost, lease_row};
 use crate::AgbotError;
+use crate::lease_check::{lease_lost, lease_row};
 use crate::records::{claim_of, ended, new_claim};
 
 /// A request of a group member to upgrade its agent now.

@@ -5,9 +5,9 @@ use evenkeel_planner::command::Lease;
 use evenkeel_store::retry;
 use evenkeel_wire::agreement::Body;
 
-use super::check_lease;
 use crate::AgbotError;
 use crate::context::Context;
+use crate::lease_check::check_lease;
 use crate::outbox::{Effect, Subject, enqueue, enqueue_once};
 
 /// Enqueues one message, unless the same one is still undelivered.

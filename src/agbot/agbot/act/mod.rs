@@ -6,7 +6,6 @@ mod agreement;
 pub(crate) mod blocklist;
 mod claim;
 mod claim_batch;
-pub(crate) mod health;
 mod message;
 mod plan;
 pub(crate) mod registration;
@@ -15,14 +14,13 @@ mod terms;
 
 pub use claim_batch::{AgentUpgradeRequest, ClaimBatches, ClaimEnd};
 
-use evenkeel_agbot_store::partition::{self, LeaseRow};
-use evenkeel_planner::command::{Action, Command, Lease};
+use evenkeel_planner::command::{Action, Command};
 use evenkeel_planner::event::Outcome;
-use evenkeel_store::PgConnection;
 use evenkeel_wire::agreement::Body;
 
 use crate::AgbotError;
 use crate::context::Context;
+use crate::health;
 use crate::outbox::Subject;
 
 /// Carries out one command and returns its outcome.
@@ -123,21 +121,4 @@ async fn act(context: &Context, command: &Command) -> Result<Outcome, AgbotError
         }
     }
     Ok(Outcome::Done)
-}
-
-/// Checks the lease and locks it until the transaction ends.
-async fn check_lease(context: &Context, tx: &mut PgConnection, lease: Lease) -> Result<(), AgbotError> {
-    let is_held = partition::lock_lease(tx, context.instance, lease_row(lease)).await?;
-    if is_held { Ok(()) } else { Err(lease_lost(lease)) }
-}
-
-fn lease_row(lease: Lease) -> LeaseRow {
-    LeaseRow {
-        partition: i32::try_from(lease.partition).unwrap_or(i32::MAX),
-        fencing: lease.fencing.cast_signed(),
-    }
-}
-
-fn lease_lost(lease: Lease) -> AgbotError {
-    AgbotError::Refused(format!("partition {} belongs to another agbot by now", lease.partition))
 }

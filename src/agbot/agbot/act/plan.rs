@@ -20,9 +20,10 @@ use serde_json::Value;
 
 use super::blocklist::{self, Author};
 use super::claim_batch::read_groups;
-use super::{check_lease, task_event};
+use super::task_event;
 use crate::AgbotError;
 use crate::context::Context;
+use crate::lease_check::check_lease;
 use crate::outbox::{Publication, publication, publish_later, supervision};
 use crate::records::{new_claim, part_text, task_row};
 

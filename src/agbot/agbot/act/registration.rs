@@ -11,9 +11,9 @@ use evenkeel_store::retry;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::check_lease;
 use crate::AgbotError;
 use crate::context::Context;
+use crate::lease_check::check_lease;
 use crate::records::entity_key;
 
 /// Stores a registration with its events, if it is based on the stored one.

@@ -13,10 +13,10 @@ use evenkeel_runtime::worker::Worker;
 use evenkeel_store::StoreError;
 use jiff::Timestamp;
 
-use super::reported::send;
 use crate::AgbotError;
 use crate::api::blocked_upgrades::{self, Asking, SeenNodes};
 use crate::context::Context;
+use crate::health::report_if_leased;
 
 const PERIOD: Duration = Duration::from_secs(10);
 /// Members that one report names.
@@ -54,7 +54,7 @@ async fn report(context: &Context) -> Result<(), AgbotError> {
             };
             (lease, reports, model.system_report_ttl_secs(group.org()))
         };
-        send(context, lease, &Entity::Group(group), &reports, ttl_secs).await?;
+        report_if_leased(context, lease, &Entity::Group(group), &reports, ttl_secs).await?;
     }
     Ok(())
 }

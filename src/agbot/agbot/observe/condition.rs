@@ -16,10 +16,10 @@ use evenkeel_runtime::worker::Worker;
 use evenkeel_store::StoreError;
 use serde_json::json;
 
-use super::reported::send;
 use super::state::StateRecorder;
 use crate::AgbotError;
 use crate::context::Context;
+use crate::health::report_if_leased;
 
 const PERIOD: Duration = Duration::from_secs(5);
 /// Nodes visited at once, so that decisions need not wait for a pass over the whole fleet.
@@ -167,7 +167,7 @@ async fn report(context: &Context, conditions: &[NodeCondition]) -> Result<(), A
             let Some((lease, reports)) = model.node_reports(condition) else { continue };
             (lease, reports, model.system_report_ttl_secs(condition.node.org()))
         };
-        send(context, lease, &Entity::Node(condition.node.clone()), &reports, ttl_secs).await?;
+        report_if_leased(context, lease, &Entity::Node(condition.node.clone()), &reports, ttl_secs).await?;
     }
     Ok(())
 }
@@ -191,7 +191,7 @@ async fn report_orgs(context: &Context) -> Result<(), AgbotError> {
             let Some((lease, reports)) = model.org_reports(&org, &sums) else { continue };
             (lease, reports, model.system_report_ttl_secs(org.as_str()))
         };
-        send(context, lease, &Entity::Org(org), &reports, ttl_secs).await?;
+        report_if_leased(context, lease, &Entity::Org(org), &reports, ttl_secs).await?;
     }
     Ok(())
 }

@@ -10,7 +10,6 @@ pub(crate) mod lookup;
 mod orchestration;
 mod other_agbots;
 pub mod read;
-mod reported;
 pub mod served_entries;
 mod services;
 mod state;

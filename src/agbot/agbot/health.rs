@@ -12,9 +12,9 @@ use evenkeel_planner::health::{
 use evenkeel_store::retry;
 use serde_json::json;
 
-use super::check_lease;
 use crate::AgbotError;
 use crate::context::Context;
+use crate::lease_check::check_lease;
 use crate::records::{entity_key, health_row_of};
 
 /// Stores reports about an entity that contain news.
@@ -51,6 +51,20 @@ pub(crate) async fn report(
     .await
 }
 
+/// Records reports about an entity, unless another agbot has the partition by now.
+pub(crate) async fn report_if_leased(
+    context: &Context,
+    lease: Lease,
+    entity: &Entity,
+    reports: &[SystemReport],
+    ttl_secs: u64,
+) -> Result<(), AgbotError> {
+    match report(context, lease, entity, reports, ttl_secs).await {
+        Ok(()) | Err(AgbotError::Refused(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// Returns the event of a rule of placement that begins to be broken, or is kept again.
 ///
 /// # Source
@@ -77,7 +91,7 @@ fn news(actor: &str, entity: &Entity, stored: &[StoredReport], next: &StoredRepo
 }
 
 /// Deletes all events of entities.
-pub(super) async fn drop_entities(
+pub(crate) async fn drop_entities(
     context: &Context,
     lease: Lease,
     entities: &[Entity],
