@@ -8,6 +8,7 @@ pub mod settings;
 
 mod act;
 mod backlog;
+mod blocked_groups;
 mod checks;
 mod context;
 mod engine;
@@ -42,11 +43,11 @@ use evenkeel_store::Database;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use blocked_groups::BlockedGroups;
 use checks::HubChecks;
 use lease::LeaseKeeper;
 use mailbox::Mailbox;
 use observe::ExchangeObserver;
-use observe::blocked_groups::BlockedGroups;
 use observe::condition::ConditionRecorder;
 use observe::log::LogTail;
 use observe::lookup::RecordReader;

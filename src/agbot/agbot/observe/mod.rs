@@ -1,6 +1,5 @@
 //! Observes the exchange: reads it completely at start and periodically, and follows the change feed in between.
 
-pub(crate) mod blocked_groups;
 pub mod condition;
 pub mod facts;
 mod full;
