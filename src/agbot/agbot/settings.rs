@@ -9,7 +9,7 @@ use evenkeel_client::AllowedAddresses;
 use evenkeel_planner::settings::PlannerSettings;
 use serde::Deserialize;
 
-use crate::api::LoginGuard;
+use crate::login_guard::LoginGuard;
 
 /// The rule for policies and patterns that another agbot of the exchange is configured to serve as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

@@ -1,14 +1,8 @@
-//! Limits on failed logins at an agbot whose exchange is elsewhere, and the address of the client in what it asks that exchange.
-//!
-//! Inside `up` the exchange of the same process counts failed logins by the client's address. An agbot on its own may ask an exchange
-//! that sees only the agbot's address, or that counts nothing, so it counts as well.
+//! Requests at the [guard](LoginGuard) of failed logins, and the address of the client in what the agbot asks the exchange.
 
 use std::net::IpAddr;
-use std::time::Instant;
 
-use evenkeel_http_server::limit::{
-    Buckets, CAPACITY, FailedLogins, LoginFailure, LoginLimits, Rate, client_prefix, nanoseconds_since,
-};
+use evenkeel_http_server::limit::client_prefix;
 use evenkeel_http_server::middleware;
 use evenkeel_wire::exchange::forwarded::{CLIENT_ADDRESS, FORWARDED_BY};
 use http::request::Parts;
@@ -16,70 +10,29 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use super::caller::claimed_name;
 use super::pipeline::Refusal;
+use crate::login_guard::LoginGuard;
 
 const ADDRESS: HeaderName = HeaderName::from_static(CLIENT_ADDRESS);
 
-/// Time for which credentials that were good are tried although others from the same address fail, as the
-/// rate of a bucket with one token: a day.
-const PROVEN: Rate = Rate { per_second: 1.0 / 86_400.0, burst: 1 };
-
-/// Counts and limits failed logins.
-#[derive(Debug)]
-pub struct LoginGuard {
-    begun: Instant,
-    limits: LoginLimits,
-    failed: FailedLogins,
-    /// Recently accepted credentials, as hashes under a random key.
-    proven: Buckets,
+/// Checks that the credentials of a request may be tried.
+///
+/// # Errors
+/// 429 when too many failed from the client's address.
+pub(super) fn check(guard: &LoginGuard, headers: &HeaderMap) -> Result<(), Refusal> {
+    let Some((prefix, credentials)) = attempt(headers) else { return Ok(()) };
+    let checked = guard.check(prefix, &claimed_name(headers), credentials.as_bytes());
+    checked.map_err(|wait| Refusal::Limited("too many failed logins, try again later".to_owned(), wait))
 }
 
-impl LoginGuard {
-    /// Limits failed logins; `failed` counts and logs them.
-    #[must_use]
-    pub fn new(limits: LoginLimits, failed: FailedLogins) -> Self {
-        Self { begun: Instant::now(), limits, failed, proven: Buckets::new(CAPACITY) }
-    }
-
-    /// Returns the counts of failed logins.
-    #[must_use]
-    pub fn failed(&self) -> &FailedLogins {
-        &self.failed
-    }
-
-    /// Checks that the credentials of a request may be tried.
-    ///
-    /// # Errors
-    /// 429 when too many failed from the client's address.
-    pub(super) fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        let Some((prefix, value)) = attempt(headers) else { return Ok(()) };
-        let now = nanoseconds_since(self.begun);
-        let is_proven = self.proven.peek(&value.as_bytes(), PROVEN, now).is_err();
-        let name = claimed_name(headers);
-        match self.limits.check(prefix, &name) {
-            Err(wait) if !is_proven => {
-                self.failed.note(LoginFailure::Limited, Some(prefix), &name);
-                Err(Refusal::Limited("too many failed logins, try again later".to_owned(), wait))
-            }
-            _ => Ok(()),
+/// Counts the outcome of a request.
+pub(super) fn count<T>(guard: &LoginGuard, headers: &HeaderMap, outcome: Result<&T, &Refusal>) {
+    let Some((prefix, credentials)) = attempt(headers) else { return };
+    match outcome {
+        Ok(_) => guard.count_accepted(credentials.as_bytes()),
+        Err(Refusal::Message(StatusCode::UNAUTHORIZED, _)) => {
+            guard.count_refused(prefix, &claimed_name(headers), credentials.as_bytes());
         }
-    }
-
-    /// Counts the outcome of a request.
-    pub(super) fn note<T>(&self, headers: &HeaderMap, outcome: Result<&T, &Refusal>) {
-        let Some((prefix, value)) = attempt(headers) else { return };
-        match outcome {
-            Ok(_) => {
-                let now = nanoseconds_since(self.begun);
-                // Credentials that were good before are good already.
-                let _ = self.proven.take(&value.as_bytes(), PROVEN, now);
-            }
-            Err(Refusal::Message(StatusCode::UNAUTHORIZED, _)) => {
-                let name = claimed_name(headers);
-                self.limits.count(prefix, &name, &value.as_bytes());
-                self.failed.note(LoginFailure::Refused, Some(prefix), &name);
-            }
-            Err(_) => {}
-        }
+        Err(_) => {}
     }
 }
 
@@ -102,6 +55,8 @@ pub(super) fn insert_address(parts: &mut Parts) {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_http_server::limit::{FailedLogins, LoginLimits, Rate};
+
     use super::*;
 
     fn headers(address: &str, secret: &str) -> HeaderMap {
@@ -119,14 +74,14 @@ mod tests {
     fn failures_stop_logins_that_are_not_proven() {
         let never = Rate { per_second: 1.0 / 3600.0, burst: 2 };
         let guard = LoginGuard::new(LoginLimits::new(never, Rate::UNLIMITED), FailedLogins::default());
-        guard.note(&headers("192.0.2.1", "good"), Ok(&()));
+        count(&guard, &headers("192.0.2.1", "good"), Ok(&()));
         for secret in ["wrong", "also wrong"] {
-            assert!(guard.check(&headers("192.0.2.1", secret)).is_ok());
-            guard.note::<()>(&headers("192.0.2.1", secret), Err(&unauthorized()));
+            assert!(check(&guard, &headers("192.0.2.1", secret)).is_ok());
+            count::<()>(&guard, &headers("192.0.2.1", secret), Err(&unauthorized()));
         }
-        assert!(matches!(guard.check(&headers("192.0.2.1", "third")), Err(Refusal::Limited(_, 1..))));
-        assert!(guard.check(&headers("192.0.2.1", "good")).is_ok());
-        assert!(guard.check(&headers("192.0.2.2", "third")).is_ok());
+        assert!(matches!(check(&guard, &headers("192.0.2.1", "third")), Err(Refusal::Limited(_, 1..))));
+        assert!(check(&guard, &headers("192.0.2.1", "good")).is_ok());
+        assert!(check(&guard, &headers("192.0.2.2", "third")).is_ok());
     }
 
     #[test]

@@ -43,7 +43,6 @@ use axum::Router;
 use evenkeel_api::{Endpoint, Part};
 use evenkeel_wire::exchange::utility::ApiResponse;
 
-pub use self::login::LoginGuard;
 use self::pipeline::{Operation, delete, get, post};
 use crate::Agbot;
 use crate::context::Context;

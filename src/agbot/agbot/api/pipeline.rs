@@ -22,7 +22,7 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 use super::AgbotApi;
 use super::audit::Action;
 use super::caller::claimed_name;
-use super::login::insert_address;
+use super::login::{self, insert_address};
 use super::permission::{Permission, Right};
 use crate::context::Context;
 
@@ -514,12 +514,12 @@ async fn permitted<R: Right, P: Names>(
 ) -> Result<Permission<R>, Refusal> {
     let guard = op.context.settings.login_guard.as_deref();
     if let Some(guard) = guard {
-        guard.check(headers)?;
+        login::check(guard, headers)?;
     }
     let outcome = Permission::<R>::of(op, headers).await;
     let is_login = !matches!(R::ACCESS, RequiredAccess::Public);
     if let Some(guard) = guard.filter(|_| is_login) {
-        guard.note(headers, outcome.as_ref());
+        login::count(guard, headers, outcome.as_ref());
     }
     if let Some(client) = client.filter(|_| is_login && outcome.is_ok()) {
         client.note_login();
