@@ -21,14 +21,16 @@ use jiff::Timestamp;
 use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
+use crate::AgbotError;
 use crate::api::denials::Denials;
 use crate::backlog::{Backlog, Counted};
+use crate::claim_batch::ClaimBatches;
 use crate::observe::inert::InertPolicies;
 use crate::observe::log::RecordLog;
 use crate::observe::lookup::Lookup;
 use crate::observe::unread::UnreadOrgs;
 use crate::outbox::Outbox;
-use crate::{AgbotError, AgbotSettings, ClaimBatches, ServingAgbot};
+use crate::settings::AgbotSettings;
 
 /// Capacity of the engine's input queue; observers wait when it is full.
 const QUEUE: usize = 4_096;
@@ -142,13 +144,6 @@ impl Context {
             settings,
         };
         Ok((context, inputs))
-    }
-
-    /// This agbot as one that serves organizations by itself.
-    #[must_use]
-    pub(crate) fn as_serving(&self) -> ServingAgbot<'_> {
-        let (org, id) = (&self.settings.org, &self.settings.id);
-        ServingAgbot { org, id, client: &self.client, database: &self.database }
     }
 
     /// Returns the current time: the only place where the agbot reads the clock.

@@ -1,6 +1,7 @@
 //! Errors of an agbot's effects.
 
 use evenkeel_client::ClientError;
+use evenkeel_planner::command::Lease;
 use evenkeel_store::{AsStoreError, StoreError};
 use evenkeel_wire::agreement::{EnvelopeError, KeyError};
 use thiserror::Error;
@@ -47,6 +48,13 @@ pub enum AgbotError {
     /// A precondition no longer holds; nothing was done.
     #[error("{0}")]
     Refused(String),
+}
+
+impl AgbotError {
+    /// The refusal of a command whose lease has passed to another agbot.
+    pub(crate) fn lease_lost(lease: Lease) -> Self {
+        AgbotError::Refused(format!("partition {} belongs to another agbot by now", lease.partition))
+    }
 }
 
 impl AsStoreError for AgbotError {

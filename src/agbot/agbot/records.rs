@@ -8,6 +8,7 @@ use evenkeel_agbot_store::task::TaskRow;
 use evenkeel_agbot_store::workload::WorkloadRow;
 use evenkeel_planner::blocklist::{BlocklistEntry, BlocklistKey};
 use evenkeel_planner::claims::{Claim, ClaimRef, ClaimRequest, Scope};
+use evenkeel_planner::command::Lease;
 use evenkeel_planner::health::{Entity, StoredReport};
 use evenkeel_planner::workload::{Part, Task, TaskSpec, WorkloadRecord};
 use evenkeel_store::StoreError;
@@ -166,6 +167,14 @@ pub(crate) fn health_row_of(report: &StoredReport) -> Result<NewHealthRow, Agbot
         record: serde_json::to_value(report)?,
         expires_at: report.expires_at().filter(|_| report.is_removed_when_expired),
     })
+}
+
+/// Returns the row of a lease.
+pub(crate) fn lease_row(lease: Lease) -> LeaseRow {
+    LeaseRow {
+        partition: i32::try_from(lease.partition).unwrap_or(i32::MAX),
+        fencing: lease.fencing.cast_signed(),
+    }
 }
 
 #[cfg(test)]

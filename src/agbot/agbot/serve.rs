@@ -63,7 +63,7 @@ impl OrganizationServer {
             context.client.wait_for_changes(FEED, &request, context.settings.poll_wait).await?;
         for change in &response.changes {
             if change.resource == "org" && change.operation == "created" {
-                context.as_serving().offer_org(&change.id).await?;
+                ServingAgbot::of(context).offer_org(&change.id).await?;
             }
         }
         self.next_change = Some(response.most_recent_change_id + 1);
@@ -103,6 +103,14 @@ pub struct ServingAgbot<'a> {
     pub client: &'a Client,
     /// The agbot's own records.
     pub database: &'a Database,
+}
+
+impl<'a> ServingAgbot<'a> {
+    /// The agbot itself, for the organizations that it serves by itself.
+    fn of(context: &'a Context) -> Self {
+        let (org, id) = (&context.settings.org, &context.settings.id);
+        Self { org, id, client: &context.client, database: &context.database }
+    }
 }
 
 impl ServingAgbot<'_> {

@@ -15,8 +15,8 @@ use evenkeel_planner::rolling::{Rollout, history};
 use evenkeel_store::{PgConnection, retry};
 use jiff::Timestamp;
 
-use super::claim_batch::read_groups;
 use crate::AgbotError;
+use crate::claim_batch::read_groups;
 use crate::context::Context;
 use crate::lease_check::check_lease;
 use crate::observe::read;

@@ -5,20 +5,18 @@
 mod agreement;
 pub(crate) mod blocklist;
 mod claim;
-mod claim_batch;
 mod message;
 mod plan;
 pub(crate) mod registration;
 mod task_event;
 mod terms;
 
-pub use claim_batch::{AgentUpgradeRequest, ClaimBatches, ClaimEnd};
-
 use evenkeel_planner::command::{Action, Command};
 use evenkeel_planner::event::Outcome;
 use evenkeel_wire::agreement::Body;
 
 use crate::AgbotError;
+use crate::claim_batch::ClaimEnd;
 use crate::context::Context;
 use crate::health;
 use crate::outbox::Subject;

@@ -19,9 +19,9 @@ use evenkeel_store::{PgConnection, retry};
 use serde_json::Value;
 
 use super::blocklist::{self, Author};
-use super::claim_batch::read_groups;
 use super::task_event;
 use crate::AgbotError;
+use crate::claim_batch::read_groups;
 use crate::context::Context;
 use crate::lease_check::check_lease;
 use crate::outbox::{Publication, publication, publish_later, supervision};

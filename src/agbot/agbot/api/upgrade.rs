@@ -25,7 +25,7 @@ use super::caller::SeenNodes;
 use super::hidden;
 use super::permission::{Permission, right};
 use super::pipeline::{ManagementPath, Op, Refusal, UpgradePath};
-use crate::act::AgentUpgradeRequest;
+use crate::claim_batch::AgentUpgradeRequest;
 use crate::context::Context;
 use crate::observe::facts;
 

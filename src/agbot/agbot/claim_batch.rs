@@ -23,8 +23,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use crate::AgbotError;
-use crate::lease_check::{lease_lost, lease_row};
-use crate::records::{claim_of, ended, new_claim};
+use crate::records::{claim_of, ended, lease_row, new_claim};
 
 /// A request of a group member to upgrade its agent now.
 #[derive(Debug, Clone)]
@@ -96,7 +95,7 @@ impl ClaimBatches {
         match self.ends.run(Arc::new(end), write).await? {
             ClaimEnding::Removed => Ok(true),
             ClaimEnding::Absent => Ok(false),
-            ClaimEnding::LeaseLost => Err(lease_lost(lease)),
+            ClaimEnding::LeaseLost => Err(AgbotError::lease_lost(lease)),
         }
     }
 
@@ -175,10 +174,10 @@ impl ClaimBatches {
 
 /// The stored state of one group.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(crate) struct Group {
     /// Incremented with every claim that is taken or released.
-    pub(super) revision: i64,
-    pub(super) claims: Vec<Claim>,
+    pub(crate) revision: i64,
+    pub(crate) claims: Vec<Claim>,
     released_at: Option<Timestamp>,
     refusals: Vec<Refusal>,
 }
@@ -217,7 +216,7 @@ impl Group {
 }
 
 /// Reads groups by name, including those that never had a claim.
-pub(super) async fn read_groups(
+pub(crate) async fn read_groups(
     connection: &mut PgConnection,
     names: &BTreeSet<&GroupId>,
 ) -> Result<BTreeMap<GroupId, Group>, AgbotError> {
