@@ -16,6 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::AgbotError;
 use crate::context::Context;
+use crate::observe::log;
 use crate::observe::status::heartbeats;
 
 /// Pause between renewals before the exchange has been read.
@@ -147,7 +148,7 @@ async fn catch_up(context: &Context) -> Result<(), AgbotError> {
     if context.age_of_heartbeats().is_some_and(|age| age > context.settings.lease_time) {
         heartbeats(context).await?;
     }
-    context.records.catch_up(context).await
+    log::catch_up(context).await
 }
 
 /// Returns whether the records were read within the duration of a lease.

@@ -15,6 +15,7 @@ mod context;
 mod engine;
 mod error;
 mod health;
+mod inert;
 mod lease;
 mod lease_check;
 mod login_guard;

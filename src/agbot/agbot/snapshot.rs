@@ -14,7 +14,7 @@ use evenkeel_planner::workload::{SlotTasks, UnitId};
 use jiff::Timestamp;
 
 use crate::context::Context;
-use crate::observe::inert::PolicyKind;
+use crate::inert::PolicyKind;
 
 /// The state of a rollout whose policy, group or target is gone.
 const ABANDONED: &str = "abandoned";

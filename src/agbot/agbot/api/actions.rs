@@ -35,6 +35,7 @@ use super::pipeline::{Op, PolicyActionPath, Refusal, unreadable};
 use super::workload_shape::{Shape, time};
 use crate::AgbotError;
 use crate::context::Context;
+use crate::observe::log;
 
 pub(super) const ACCEPTED: &str = "orchestration.accepted";
 pub(super) const ENDED: &str = "orchestration.ended";
@@ -310,7 +311,7 @@ async fn carry_out(
 /// Makes the engine act at once, so that the next read of the status shows the action; otherwise both would
 /// wait for the next read of the log.
 pub(super) async fn follow(context: &Context) {
-    if let Err(error) = context.records.catch_up(context).await {
+    if let Err(error) = log::catch_up(context).await {
         tracing::debug!(error = &error as &dyn std::error::Error, "the log of records was not read");
     }
     context.events_applied().await;

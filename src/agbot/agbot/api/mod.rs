@@ -10,7 +10,6 @@ mod audit;
 pub(crate) mod blocked_upgrades;
 mod blocklist;
 mod caller;
-pub(crate) mod denials;
 mod explain;
 mod fence;
 mod freshness;

@@ -22,7 +22,7 @@ use super::permission::{Permission, right};
 use super::pipeline::{Op, PolicyPath, Refusal};
 use super::workload_shape::Shape;
 use crate::context::Context;
-use crate::observe::inert::PolicyKind;
+use crate::inert::PolicyKind;
 
 /// Instances of a workload unit that are listed if the caller names no number.
 const INSTANCES: u16 = 500;

@@ -31,7 +31,7 @@ use super::pipeline::{GroupPath, KnownQuery, Op, OrgPath, Query, Refusal, unread
 use super::workload_shape::Shape;
 use super::{health, hidden, shape};
 use crate::context::Context;
-use crate::observe::inert::{InertPolicy, PolicyKind};
+use crate::inert::{InertPolicy, PolicyKind};
 
 const NEWEST: i64 = 500;
 

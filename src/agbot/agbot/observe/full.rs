@@ -12,11 +12,11 @@ use evenkeel_planner::event::Event;
 use evenkeel_planner::facts::{DeploymentPolicyFacts, PolicyOrchestration};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use super::inert::PolicyKind;
 use super::served_entries::ServedEntries;
 use super::services::Services;
 use super::{facts, read, statistics};
 use crate::context::Context;
+use crate::inert::PolicyKind;
 
 /// Concurrent requests about the nodes of an organization.
 const PARALLEL: usize = 16;

@@ -4,7 +4,7 @@
 //! position is lost, and for the periodic comparison all records are read in bulk. Source: docs/adr/0015-agbots-tail-a-log-of-records.md.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use evenkeel_agbot_store::agreement::UsageRow;
@@ -20,7 +20,6 @@ use evenkeel_runtime::worker::Worker;
 use jiff::SignedDuration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::Mutex;
 
 use crate::AgbotError;
 use crate::context::Context;
@@ -34,54 +33,39 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Events sent to the engine at once: fewer than trigger a full reconcile.
 const PART: usize = 32;
 
-/// The read position of this agbot in the log.
-#[derive(Debug, Default)]
-pub struct RecordLog {
-    /// `None`: the next read is in bulk. The lock serializes reads, so that their events reach the engine in order.
-    position: Mutex<Option<Position>>,
-    read_at: RwLock<Option<Instant>>,
+/// Reads what was committed before this call. The engine gets it before any event that the caller sends afterwards.
+///
+/// # Errors
+/// When the database does not respond or a record cannot be read. The next read is then in bulk.
+pub(crate) async fn catch_up(context: &Context) -> Result<(), AgbotError> {
+    read(context, false).await
 }
 
-impl RecordLog {
-    /// Reads what was committed before this call. The engine gets it before any event that the caller sends afterwards.
-    ///
-    /// # Errors
-    /// When the database does not respond or a record cannot be read. The next read is then in bulk.
-    pub(crate) async fn catch_up(&self, context: &Context) -> Result<(), AgbotError> {
-        self.read(context, false).await
-    }
+/// Reads all records instead of only the changed ones.
+///
+/// # Errors
+/// As for [`catch_up`].
+pub(crate) async fn compare(context: &Context) -> Result<(), AgbotError> {
+    read(context, true).await
+}
 
-    /// Reads all records instead of only the changed ones.
-    ///
-    /// # Errors
-    /// As for [`RecordLog::catch_up`].
-    pub(crate) async fn compare(&self, context: &Context) -> Result<(), AgbotError> {
-        self.read(context, true).await
+async fn read(context: &Context, is_bulk: bool) -> Result<(), AgbotError> {
+    let mut position = context.records.position().await;
+    let began = Instant::now();
+    let after = position.take().filter(|_| !is_bulk);
+    let is_complete = after.is_none();
+    let (events, end) = match after {
+        Some(after) => read_after(context, &after).await?,
+        None => read_all(context).await?,
+    };
+    let part = if is_complete { usize::MAX } else { PART };
+    let mut events = events.into_iter().peekable();
+    while events.peek().is_some() {
+        context.send_events(events.by_ref().take(part).collect()).await;
     }
-
-    /// Returns how long ago the log was read to its end; `None` before the first time.
-    pub(crate) fn age(&self) -> Option<Duration> {
-        self.read_at.read().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed())
-    }
-
-    async fn read(&self, context: &Context, is_bulk: bool) -> Result<(), AgbotError> {
-        let mut position = self.position.lock().await;
-        let began = Instant::now();
-        let after = position.take().filter(|_| !is_bulk);
-        let is_complete = after.is_none();
-        let (events, end) = match after {
-            Some(after) => read_after(context, &after).await?,
-            None => read_all(context).await?,
-        };
-        let part = if is_complete { usize::MAX } else { PART };
-        let mut events = events.into_iter().peekable();
-        while events.peek().is_some() {
-            context.send_events(events.by_ref().take(part).collect()).await;
-        }
-        *position = Some(end);
-        *self.read_at.write().unwrap_or_else(PoisonError::into_inner) = Some(began);
-        Ok(())
-    }
+    *position = Some(end);
+    context.records.note_read(began);
+    Ok(())
 }
 
 pub(crate) struct LogTail {
@@ -100,7 +84,7 @@ impl Worker for LogTail {
     const NAME: &'static str = "record_log";
 
     async fn pass(&mut self) -> Result<(), AgbotError> {
-        let result = self.context.records.catch_up(&self.context).await;
+        let result = catch_up(&self.context).await;
         self.pause = if result.is_ok() { PERIOD } else { (self.pause * 2).min(LONGEST_PAUSE) };
         result
     }

@@ -4,7 +4,7 @@
 //! record belongs to another agbot and is left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use evenkeel_agbot_store::change::{self, RecordKey};
@@ -13,7 +13,6 @@ use evenkeel_ids::AgreementId;
 use evenkeel_planner::agreement::Agreement;
 use evenkeel_planner::event::Event;
 use evenkeel_runtime::worker::Worker;
-use tokio::sync::Notify;
 
 use crate::AgbotError;
 use crate::context::Context;
@@ -25,28 +24,6 @@ const IDLE_PERIOD: Duration = Duration::from_secs(60);
 /// Pause after a failure; it doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-
-/// Agreements to be read.
-#[derive(Default)]
-pub(crate) struct Lookup {
-    wanted: Mutex<BTreeSet<AgreementId>>,
-    wake: Notify,
-}
-
-impl Lookup {
-    /// Requests the records of agreements.
-    pub(crate) fn want(&self, ids: impl IntoIterator<Item = AgreementId>) {
-        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        wanted.extend(ids);
-        if !wanted.is_empty() {
-            self.wake.notify_one();
-        }
-    }
-
-    fn take(&self) -> BTreeSet<AgreementId> {
-        std::mem::take(&mut self.wanted.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
 
 /// Reads the requested records.
 pub(crate) struct RecordReader {
@@ -71,7 +48,7 @@ impl Worker for RecordReader {
     async fn pass(&mut self) -> Result<(), AgbotError> {
         let context = &self.context;
         self.last_read.retain(|_, at| at.elapsed() < NOT_AGAIN);
-        let mut wanted = context.lookup.take();
+        let mut wanted = context.lookup.take_wanted();
         wanted.retain(|id| !self.last_read.contains_key(id));
         match read(context, &wanted).await {
             Ok(events) => {
@@ -99,7 +76,7 @@ impl Worker for RecordReader {
             // Further requests must not make it retry without a pause.
             return std::future::pending().await;
         }
-        self.context.lookup.wake.notified().await;
+        self.context.lookup.wanted().await;
     }
 }
 

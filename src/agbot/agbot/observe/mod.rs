@@ -3,7 +3,6 @@
 pub mod condition;
 pub mod facts;
 mod full;
-pub mod inert;
 pub mod log;
 pub(crate) mod lookup;
 mod orchestration;
@@ -15,7 +14,6 @@ mod state;
 pub mod statistics;
 pub mod status;
 mod tasks;
-pub mod unread;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -68,7 +66,7 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
     // Before the first decision: a policy that is left to another agbot must not be proposed.
     events.extend(other_agbots::changed(context, &served_entries).await?);
     context.send_events(events).await;
-    context.records.compare(context).await?;
+    log::compare(context).await?;
     tasks::compare(context, |_| true).await?;
     // From now on the start of the time without heartbeats is known. The reader of heartbeats continues with
     // the missing ones.
@@ -183,7 +181,7 @@ async fn apply(
                 };
                 if change.resource == "ha_group" {
                     // A node that joins a group moves to the group's partition: records that other agbots wrote about it must be known first.
-                    context.records.catch_up(context).await?;
+                    log::catch_up(context).await?;
                 }
                 let capable = tasks::newly_capable(context, &events);
                 context.send_events(events).await;

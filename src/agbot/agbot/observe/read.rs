@@ -16,11 +16,11 @@ use evenkeel_wire::exchange::node::DepartingNode;
 use evenkeel_wire::exchange::pattern::PatternResponse;
 use evenkeel_wire::exchange::service::ServiceResponse;
 
-use super::inert::PolicyKind;
 use super::served_entries::{self, ServedEntries};
 use super::services::Services;
 use super::{facts, full, statistics};
 use crate::context::Context;
+use crate::inert::PolicyKind;
 
 /// Reads the settings of an organization for its workloads.
 ///

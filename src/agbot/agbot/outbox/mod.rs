@@ -9,7 +9,7 @@ mod effect;
 mod publication;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_agbot_store::outbox::{self as table, OutboxBacklog, OutboxKey, OutboxRow};
@@ -18,7 +18,6 @@ use evenkeel_ids::{AgreementId, NodeId};
 use evenkeel_planner::command::Lease;
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::{PgConnection, StoreError};
-use tokio::sync::Notify;
 use tokio::task::{self, JoinSet};
 use tokio::time::Instant;
 
@@ -37,59 +36,6 @@ const PAGE: i64 = 512;
 const PERIOD: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-
-/// The state shared by commands and the deliverer.
-#[derive(Default)]
-pub(crate) struct Outbox {
-    wake: Notify,
-    commands: Mutex<Commands>,
-    counted: Mutex<Counted>,
-}
-
-/// The commands that are being carried out.
-#[derive(Default)]
-struct Commands {
-    running: usize,
-    /// True if any of them may have enqueued an effect. It stays set until the last command ends, because a
-    /// command that ends cannot distinguish its own effect from that of another one that has not committed yet.
-    have_enqueued: bool,
-}
-
-/// A command that is being carried out. The deliverer is woken at its end if it may have enqueued effects.
-pub(crate) struct RunningCommand<'a>(&'a Outbox);
-
-impl Drop for RunningCommand<'_> {
-    fn drop(&mut self) {
-        let mut commands = self.0.commands();
-        commands.running -= 1;
-        if commands.have_enqueued {
-            self.0.wake.notify_one();
-        }
-        commands.have_enqueued &= commands.running > 0;
-    }
-}
-
-impl Outbox {
-    /// Returns what is to be kept until the command that begins has committed.
-    pub(crate) fn begin_command(&self) -> RunningCommand<'_> {
-        self.commands().running += 1;
-        RunningCommand(self)
-    }
-
-    fn commands(&self) -> MutexGuard<'_, Commands> {
-        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Wakes the deliverer after a change of the partitions.
-    pub(crate) fn wake(&self) {
-        self.wake.notify_one();
-    }
-
-    /// Returns the length of the outbox of all agbots when it was last counted.
-    pub(crate) fn counted(&self) -> Counted {
-        *self.counted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// The agreement that effects belong to.
 #[derive(Debug, Clone, Copy)]
@@ -137,7 +83,7 @@ async fn insert(
     };
     let effects = effects.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
     table::insert_effects(tx, key, &effects, context.now(), skips_queued).await?;
-    context.outbox.commands().have_enqueued = true;
+    context.outbox.note_enqueued();
     Ok(())
 }
 
@@ -227,7 +173,7 @@ impl Worker for Deliverer {
 
     async fn signaled(&mut self) {
         tokio::select! {
-            () = self.context.outbox.wake.notified() => {}
+            () = self.context.outbox.woken() => {}
             Some(ended) = self.running.join_next_with_id() => self.note(ended),
         }
     }
@@ -293,8 +239,8 @@ impl Deliverer {
                 if self.counted_at.is_none_or(|at| at.elapsed() >= PERIOD) {
                     self.counted_at = Some(Instant::now());
                     let OutboxBacklog { count, oldest_at } = table::get_backlog(connection).await?;
-                    *self.context.outbox.counted.lock().unwrap_or_else(PoisonError::into_inner) =
-                        Counted { count: count.unsigned_abs(), oldest_at };
+                    let counted = Counted { count: count.unsigned_abs(), oldest_at };
+                    self.context.outbox.set_counted(counted);
                 }
                 Ok(())
             })
@@ -358,29 +304,4 @@ async fn deliver_in_order(context: Arc<Context>, rows: Vec<OutboxRow>) -> Report
 /// Returns whether a delivery to any other node would fail as well.
 fn is_outage(error: &AgbotError) -> bool {
     matches!(error, AgbotError::Exchange(error) if error.status() != Some(429) && error.is_retryable())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::pin::pin;
-
-    use super::*;
-
-    fn is_woken(outbox: &Outbox) -> bool {
-        pin!(outbox.wake.notified()).enable()
-    }
-
-    #[test]
-    fn command_that_commits_after_another_one_ended_wakes_the_deliverer_again() {
-        let outbox = Outbox::default();
-        let slow = outbox.begin_command();
-        let quick = outbox.begin_command();
-        outbox.commands().have_enqueued = true;
-        drop(quick);
-        assert!(is_woken(&outbox));
-        drop(slow);
-        assert!(is_woken(&outbox));
-        drop(outbox.begin_command());
-        assert!(!is_woken(&outbox));
-    }
 }

@@ -30,7 +30,7 @@ struct Failure {
 
 impl UnreadOrgs {
     /// Records that an organization was read completely.
-    pub(super) fn note_read(&self, org: &str) {
+    pub(crate) fn note_read(&self, org: &str) {
         let mut known = self.lock();
         known.read.insert(org.to_owned());
         if known.unread.remove(org).is_some() {
@@ -39,7 +39,7 @@ impl UnreadOrgs {
     }
 
     /// Records that an organization, or one of its objects, could not be read.
-    pub(super) fn note_failed(&self, org: &str, error: &ClientError, now: Instant) {
+    pub(crate) fn note_failed(&self, org: &str, error: &ClientError, now: Instant) {
         let reason = error.to_string();
         let mut known = self.lock();
         let before = known.unread.get(org);
@@ -63,26 +63,26 @@ impl UnreadOrgs {
     }
 
     /// Forgets the organizations that are no longer served.
-    pub(super) fn retain(&self, orgs: &BTreeSet<String>) {
+    pub(crate) fn retain(&self, orgs: &BTreeSet<String>) {
         let mut known = self.lock();
         known.unread.retain(|org, _| orgs.contains(org));
         known.read.retain(|org| orgs.contains(org));
     }
 
     /// Returns the organizations that are to be read again now.
-    pub(super) fn due(&self, now: Instant) -> BTreeSet<String> {
+    pub(crate) fn due(&self, now: Instant) -> BTreeSet<String> {
         let known = self.lock();
         let due = known.unread.iter().filter(|(_, failure)| failure.retry_at <= now);
         due.map(|(org, _)| org.clone()).collect()
     }
 
     /// Returns whether the newest state of the organization is not known.
-    pub(super) fn contains(&self, org: &str) -> bool {
+    pub(crate) fn contains(&self, org: &str) -> bool {
         self.lock().unread.contains_key(org)
     }
 
     /// Returns whether the organization was never read completely.
-    pub(super) fn is_unknown(&self, org: &str) -> bool {
+    pub(crate) fn is_unknown(&self, org: &str) -> bool {
         !self.lock().read.contains(org)
     }
 

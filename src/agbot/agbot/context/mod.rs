@@ -1,5 +1,11 @@
 //! The state that the workers of an agbot share.
 
+mod denials;
+mod lookup;
+mod outbox;
+mod record_log;
+mod unread;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,15 +27,16 @@ use jiff::Timestamp;
 use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
+use denials::Denials;
+use lookup::Lookup;
+use outbox::Outbox;
+use record_log::RecordLog;
+use unread::UnreadOrgs;
+
 use crate::AgbotError;
-use crate::api::denials::Denials;
 use crate::backlog::{Backlog, Counted};
 use crate::claim_batch::ClaimBatches;
-use crate::observe::inert::InertPolicies;
-use crate::observe::log::RecordLog;
-use crate::observe::lookup::Lookup;
-use crate::observe::unread::UnreadOrgs;
-use crate::outbox::Outbox;
+use crate::inert::InertPolicies;
 use crate::settings::AgbotSettings;
 
 /// Capacity of the engine's input queue; observers wait when it is full.
