@@ -20,9 +20,9 @@ use self::definitions::{Definitions, PolicyInput};
 use self::node_input::NodeInput;
 use self::verdict::{Verdict, evaluate};
 use crate::context::{Context, Exchange};
-use crate::exchange::ha_group;
 use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View, note};
+use crate::resource::ha_group;
 
 /// Scope of the check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
