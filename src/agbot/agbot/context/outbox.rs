@@ -89,7 +89,7 @@ mod tests {
         let outbox = Outbox::default();
         let slow = outbox.begin_command();
         let quick = outbox.begin_command();
-        outbox.commands().have_enqueued = true;
+        outbox.note_enqueued();
         drop(quick);
         assert!(is_woken(&outbox));
         drop(slow);

@@ -58,7 +58,7 @@ pub(crate) async fn publish_later(
     let effects = publications.iter().map(effect).collect::<Result<Vec<_>, AgbotError>>()?;
     let partition = i32::try_from(partition).unwrap_or(i32::MAX);
     table::insert_of_nodes(tx, partition, &effects, context.now()).await?;
-    context.outbox.commands().have_enqueued = true;
+    context.outbox.note_enqueued();
     Ok(())
 }
 
