@@ -93,7 +93,17 @@ pub fn preview(
     }
     let mut warnings = model.unusable_versions(policy);
     warnings.extend(model.missing_policies(&facts).iter().map(ToString::to_string));
+    warnings.extend(failing_slots(&model, policy));
     Preview { workload_units, warnings, token: basis.token() }
+}
+
+/// Returns which slots a version does not count as updated in because it failed there, in words; none when the write starts an update.
+fn failing_slots(model: &Model, policy: &PolicyId) -> Vec<String> {
+    let Some(record) = model.workload(policy) else { return Vec::new() };
+    let unit_ids = model.workload_units_of(policy).map(|(unit_id, _)| unit_id);
+    let texts =
+        unit_ids.filter_map(|unit_id| Some((unit_id.name(), record.update.failing_text(&unit_id.part)?)));
+    texts.map(|(name, text)| format!("{name}: {text}")).collect()
 }
 
 /// Returns on which nodes an agreement of a policy without tasks goes on, whatever a plan with tasks would stop: unless it is lost, it stays

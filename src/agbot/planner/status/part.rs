@@ -140,6 +140,7 @@ impl<'a> Source<'a> {
                 format!("{} nodes of scope.nodes are not known, such as {first}", unknown.len())
             }));
         }
+        warnings.extend(self.record.update.failing_text(&id.part));
         let is_drained = |task: &&Task| {
             let row = task.node.as_ref().and_then(|node| unit.table.find(node));
             task.is_live() && row.is_some_and(|row| row.availability == Availability::Drain)
@@ -254,15 +255,17 @@ fn states<'a>(
 
 /// Returns the number of nodes that should run an instance if there is one on each.
 pub(super) fn selected(table: &NodeTable) -> u32 {
-    let is_selected = |node: &UnitNode| {
-        node.eligibility.is_passed()
-            && node.expression.is_passed()
-            && node.affinity.hard.is_none()
-            && node.state == NodeState::Ready
-            && node.availability != Availability::Drain
-    };
     let members = table.members().iter().map(|number| table.node(number));
     members.filter(|node| is_selected(node)).count() as u32
+}
+
+/// Returns whether a node of the workload unit should run an instance if there is one on each.
+pub(super) fn is_selected(node: &UnitNode) -> bool {
+    node.eligibility.is_passed()
+        && node.expression.is_passed()
+        && node.affinity.hard.is_none()
+        && node.state == NodeState::Ready
+        && node.availability != Availability::Drain
 }
 
 /// Returns whether every node is frozen: then it is intended that nothing is placed, and there is no warning.

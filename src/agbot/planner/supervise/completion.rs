@@ -12,32 +12,60 @@ use super::{
     update_status::{UpdateEvent, UpdateState, next_state},
 };
 use crate::{
+    change::Cause,
     reconcile::UnitPass,
     settings::Pace,
     time::later,
-    workload::{Slot, Task},
+    workload::{Ending, Slot, Task, TaskState},
 };
 
 /// Counts the slots that are done; the number never goes back. Slots without a node are counted apart.
 pub(super) fn count(pass: &mut UnitPass<'_>) {
     let (aside, dirty) = set_aside::split(pass, dirty_slots(pass));
     let mut left: BTreeSet<Slot> = dirty.into_iter().collect();
-    left.extend(pass.all_slots().into_iter().filter(|slot| is_unproven(pass, slot)));
-    let failing = pass.all_slots().into_iter().filter(|slot| is_failing(pass, slot));
-    let failing = failing.filter(|slot| !left.contains(slot)).map(|slot| shown_at(pass, &slot));
-    let failing: Vec<Option<Timestamp>> = failing.collect();
-    failing.iter().flatten().for_each(|at| pass.wake(*at));
-    let failing = failing.len() as u32;
-    let lost =
-        pass.all_slots().into_iter().filter(|slot| set_aside::is_lost_with_version(pass, slot)).count();
+    left.extend(unproven_slots(pass));
+    let failing_slots = failing_slots(pass);
+    let lost = pass.all_slots().into_iter().filter(|slot| set_aside::is_lost_with_version(pass, slot));
+    let aside: BTreeSet<Slot> = aside.into_iter().chain(lost).collect();
     let part = pass.facts.unit_id.part.clone();
     let progress = pass.update.part_mut(&part);
     let open = progress.tickets.iter().filter(|(_, ticket)| ticket.done_at.is_none());
     left.extend(open.map(|(slot, _)| slot.clone()));
-    let without_node = (aside.len() + lost) as u32;
+    let without_node = aside.len() as u32;
+    let left_count = left.difference(&aside).count() as u32 + without_node;
     progress.set_aside = without_node;
-    progress.failing = failing;
-    progress.done = rules::done(progress.done, progress.total, left.len() as u32 + without_node);
+    progress.done = rules::done(progress.done, progress.total, left_count);
+    // The number of done slots may hold some that are in work again, because it never goes back.
+    let in_work_again = progress.done.saturating_sub(progress.total.saturating_sub(left_count));
+    progress.failing_slots = failing_slots;
+    let is_meant = |slot: &Slot| !aside.contains(slot) && is_failing(pass, slot);
+    let failing: Vec<Slot> = pass.all_slots().into_iter().filter(is_meant).collect();
+    wake_when_shown(pass, &failing);
+    let (again, rest): (Vec<Slot>, Vec<Slot>) = failing.into_iter().partition(|slot| left.contains(slot));
+    let failing = rest.len() as u32 + in_work_again.min(again.len() as u32);
+    pass.update.part_mut(&part).failing = failing;
+}
+
+/// Counts the slots of a completed update in which the version has shown itself after all. What fails later is no part of the update.
+pub(super) fn follow_failing(pass: &mut UnitPass<'_>) {
+    let part = pass.facts.unit_id.part.clone();
+    let known = pass.update.part(&part).map_or(0, |share| share.failing);
+    if known == 0 {
+        return;
+    }
+    let recorded = failing_slots(pass);
+    pass.update.part_mut(&part).failing_slots = recorded;
+    let failing: Vec<Slot> = pass.all_slots().into_iter().filter(|slot| is_failing(pass, slot)).collect();
+    wake_when_shown(pass, &failing);
+    pass.update.part_mut(&part).failing = known.min(failing.len() as u32);
+}
+
+/// Returns the slots in which the version still has to show itself, and asks to be woken when it has.
+fn unproven_slots(pass: &mut UnitPass<'_>) -> Vec<Slot> {
+    let slots = pass.all_slots().into_iter();
+    let unproven: Vec<Slot> = slots.filter(|slot| is_unproven(pass, slot)).collect();
+    wake_when_shown(pass, &unproven);
+    unproven
 }
 
 /// Returns whether the version still has to show in a slot that it runs: a restart that follows a failure has to as well, unless the
@@ -47,24 +75,61 @@ fn is_unproven(pass: &UnitPass<'_>, slot: &Slot) -> bool {
     let Some(newest) = tasks.newest().filter(|task| task.is_wanted() && task.node.is_some()) else {
         return false;
     };
-    let failed = pass.update.part(&pass.facts.unit_id.part).map(|part| &part.failed);
-    let is_tolerated = failed.is_some_and(|failed| tasks.iter().any(|task| failed.contains(&task.id)));
-    newest.spec == target(pass) && !newest.is_running() && !is_tolerated && !pass.is_node_lost(newest)
+    let is_shown = if is_restart(newest) { has_shown(pass, slot) } else { newest.is_running() };
+    newest.spec == target(pass) && !is_shown && !is_tolerated(pass, slot) && !pass.is_node_lost(newest)
 }
 
-/// Returns whether a slot whose failure was counted does not run the version, or has not for as long as it is judged.
+/// Returns whether a failure in a slot was counted since the update began, or was resumed, and did not end it. It stays counted when the
+/// record of the task is deleted.
+fn is_tolerated(pass: &UnitPass<'_>, slot: &Slot) -> bool {
+    let part = pass.update.part(&pass.facts.unit_id.part);
+    part.is_some_and(|part| {
+        let is_counted = |task: &Task| part.failed.contains(&task.id);
+        part.failing_slots.contains(slot) || pass.tasks(slot).iter().any(is_counted)
+    })
+}
+
+/// Returns the slots in which a failure was counted, and the version has not run since for as long as it is judged. Asks to be woken when it
+/// has.
+///
+/// The slots are recorded, because the tasks that failed are deleted after a while.
+fn failing_slots(pass: &mut UnitPass<'_>) -> BTreeSet<Slot> {
+    let slots = pass.all_slots().into_iter().filter(|slot| is_tolerated(pass, slot));
+    let failing: BTreeSet<Slot> = slots.filter(|slot| !has_shown(pass, slot)).collect();
+    wake_when_shown(pass, &failing);
+    failing
+}
+
+/// Returns whether a slot does not run the version because it failed there, soon or late, or has not for as long as it is judged.
 fn is_failing(pass: &UnitPass<'_>, slot: &Slot) -> bool {
-    let tasks = pass.tasks(slot);
-    let failed = pass.update.part(&pass.facts.unit_id.part).map(|part| &part.failed);
-    let has_failed = failed.is_some_and(|failed| tasks.iter().any(|task| failed.contains(&task.id)));
-    has_failed && shown_at(pass, slot).is_none_or(|at| pass.now < at)
+    let is_recorded = pass.update.part(&pass.facts.unit_id.part).map(|part| &part.failing_slots);
+    let newest = pass.tasks(slot).newest().filter(|task| task.spec == target(pass));
+    let has_failed = |task: &Task| task.ended_by_itself() && task.state.has_failed();
+    let fails = |task: &Task| has_failed(task) || is_restart(task) && !has_shown(pass, slot);
+    is_recorded.is_some_and(|recorded| recorded.contains(slot)) || newest.is_some_and(fails)
 }
 
-/// Returns when the version has run in a slot for as long as it is judged; none while it does not run there.
+fn is_restart(task: &Task) -> bool {
+    task.is_wanted() && task.cause == Cause::TaskFailed
+}
+
+fn has_shown(pass: &UnitPass<'_>, slot: &Slot) -> bool {
+    shown_at(pass, slot).is_some_and(|at| pass.now >= at)
+}
+
+fn wake_when_shown<'s>(pass: &mut UnitPass<'_>, slots: impl IntoIterator<Item = &'s Slot>) {
+    for slot in slots {
+        shown_at(pass, slot).into_iter().for_each(|at| pass.wake(at));
+    }
+}
+
+/// Returns when the version has run in a slot for as long as it is judged; none while it does not run there, or when it ended before that.
 fn shown_at(pass: &UnitPass<'_>, slot: &Slot) -> Option<Timestamp> {
-    let newest = pass.tasks(slot).newest();
-    let running = newest.filter(|task| task.is_running() && task.spec == target(pass))?;
-    Some(later(running.running_at?, pass.update_settings().judged_secs()))
+    let newest = pass.tasks(slot).newest().filter(|task| task.spec == target(pass))?;
+    let at = later(newest.running_at?, pass.update_settings().judged_secs());
+    let has_completed = newest.state == TaskState::Ended(Ending::Complete);
+    let has_run = has_completed && newest.ended_at.is_some_and(|ended_at| ended_at >= at);
+    (newest.is_running() || has_run).then_some(at)
 }
 
 /// Returns until when what runs in the slots is watched.
@@ -107,7 +172,7 @@ pub(super) fn complete(pass: &mut UnitPass<'_>) {
     if !pass.update.is_rolling() || !is_done || !is_shown(pass) {
         return;
     }
-    if pass.all_slots().iter().any(|slot| is_unproven(pass, slot)) {
+    if !unproven_slots(pass).is_empty() {
         return;
     }
     // Of what was created now it is not known yet whether it finds a node.

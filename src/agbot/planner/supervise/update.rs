@@ -54,6 +54,7 @@ fn proceed(pass: &mut UnitPass<'_>) {
     if matches!(pass.update.state, UpdateState::Completed | UpdateState::RollbackCompleted) {
         set_aside::explain(pass, &aside, cause(pass));
         completion::count_left_out(pass, aside.len() as u32);
+        completion::follow_failing(pass);
         return follow(pass, &dirty);
     }
     if pass.update.is_rolling() {

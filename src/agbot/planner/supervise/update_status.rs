@@ -165,6 +165,9 @@ pub struct UnitProgress {
     /// Slots that count as done because their failure is tolerated, and that do not run the version.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failing: u32,
+    /// Slots in which the version has failed, and has not run since for as long as it is judged.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub failing_slots: BTreeSet<Slot>,
     /// The slots in work.
     pub tickets: BTreeMap<Slot, Ticket>,
     /// Tasks of the update that failed.
@@ -277,6 +280,20 @@ impl UpdateStatus {
         self.parts.iter().map(|(_, part)| done(part)).sum()
     }
 
+    /// Returns which slots of a workload unit do not count as done because the version failed in them, in words.
+    pub fn failing_text(&self, part: &Part) -> Option<String> {
+        match self.part(part)?.failing {
+            0 => None,
+            1 => Some(
+                "1 slot is not updated: its instance failed, and none has run there for long enough since"
+                    .to_owned(),
+            ),
+            count => Some(format!(
+                "{count} slots are not updated: their instances failed, and none has run there for long enough since"
+            )),
+        }
+    }
+
     /// Returns slots without a node, which follow when they get one.
     pub fn set_aside(&self) -> u32 {
         self.parts.iter().map(|(_, part)| part.set_aside).sum()
@@ -349,6 +366,7 @@ impl UpdateStatus {
                 for (_, part) in &mut self.parts {
                     part.failed.clear();
                     part.unhealthy.clear();
+                    part.reopen_failing();
                 }
                 self.counts_from = Some(now);
                 // Running instances are monitored again.
@@ -379,6 +397,12 @@ impl UpdateStatus {
 }
 
 impl UnitProgress {
+    /// Counts the slots that failed as open again: what they run has to show itself.
+    fn reopen_failing(&mut self) {
+        self.done = self.done.saturating_sub(std::mem::take(&mut self.failing));
+        self.failing_slots.clear();
+    }
+
     fn restart(&mut self, total: u32) {
         self.tickets.retain(|_, ticket| ticket.done_at.is_none());
         self.tickets.values_mut().for_each(|ticket| ticket.task = None);

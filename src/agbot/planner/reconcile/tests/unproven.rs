@@ -2,10 +2,11 @@
 
 use super::simulated::*;
 use crate::{
+    facts::Availability,
     goal::Goal,
     place::Verdict,
     settings::FailureAction,
-    supervise::UpdateState,
+    supervise::{UpdateEvent, UpdateState},
     workload::{Slot, TaskState},
 };
 
@@ -89,4 +90,81 @@ fn slot_that_keeps_failing_is_at_no_moment_done() {
         assert!(!runs_again || failing == 1, "{:#?}", world.summary());
         runs_again
     });
+}
+
+/// Of three nodes, what runs on one exits again and again, and the records of its tasks are deleted soon.
+fn failing_on_one_node() -> World {
+    let mut world = updated_one_by_one(Goal::replicated(3), 3);
+    world.settings.task_history_limit = 1;
+    world.edit(|workload| workload.update.failure_action = FailureAction::Continue);
+    world.node_behaviors.insert(node("n2"), Behavior::Exits(4, 1));
+    world
+}
+
+#[test]
+fn slot_that_keeps_failing_is_not_done_when_the_records_of_its_failures_are_deleted() {
+    let mut world = failing_on_one_node();
+    world.write(2);
+    world.run_until(200, |world| world.update.state == UpdateState::Completed);
+    assert_eq!((world.update.done(), world.update.total()), (2, 3), "{:#?}", world.summary());
+    for _ in 0..60 {
+        world.run(1);
+        assert_eq!(world.update.done(), 2, "{:#?}", world.summary());
+    }
+    world.node_behaviors.clear();
+    world.run(60);
+    assert_eq!((world.update.done(), world.update.failed()), (3, 1), "the version has shown itself");
+}
+
+#[test]
+fn slot_that_fails_after_it_was_monitored_is_not_done_while_it_does_not_run() {
+    let mut world = updated_one_by_one(Goal::replicated(3), 3);
+    world.settings.task_history_limit = 1;
+    world.edit(|workload| workload.restart.delay_seconds = 10);
+    world.set_availability("n3", Availability::Pause);
+    world.node_behaviors.insert(node("n1"), Behavior::Exits(20, 1));
+    world.write(2);
+    world.run_until(100, |world| world.update.done() == 2);
+    let mut seen = Vec::new();
+    for _ in 0..100 {
+        world.run(1);
+        assert!(world.update.is_rolling(), "{:#?}", world.update);
+        let slots = world.slots();
+        let newest = |tasks: &crate::workload::SlotTasks| tasks.newest().cloned();
+        let of_version = slots.values().filter_map(newest).filter(|task| task.spec.digest == 2);
+        let running = of_version.filter(|task| task.is_running()).count() as u32;
+        assert!(world.update.done() <= running, "{:?} {:#?}", world.update.parts, world.summary());
+        seen.push(world.update.done());
+    }
+    seen.dedup();
+    assert!(seen.starts_with(&[2, 1, 2, 1]), "{seen:?}");
+}
+
+#[test]
+fn slot_that_failed_is_in_work_again_after_a_user_resumed_the_update() {
+    let mut world = updated_one_by_one(Goal::replicated(3), 3);
+    world.settings.task_history_limit = 1;
+    world.behaviors.insert(2, Behavior::Exits(6, 1));
+    world.write(2);
+    world.run_until(120, |world| world.update.state == UpdateState::Paused);
+    assert_eq!(world.update.done(), 0);
+    world.request(UpdateEvent::Resume);
+    for _ in 0..60 {
+        world.run(1);
+        assert_eq!(world.update.done(), 0, "{:#?}", world.summary());
+    }
+}
+
+#[test]
+fn slot_that_keeps_failing_is_named_in_words() {
+    let mut world = failing_on_one_node();
+    world.write(2);
+    let part = world.unit_id.part.clone();
+    assert_eq!(world.update.failing_text(&part), None);
+    world.run_until(200, |world| world.update.state == UpdateState::Completed);
+    let text = world.update.failing_text(&part);
+    assert!(text.is_some_and(|text| text.starts_with("1 slot is not updated: ")));
+    world.node_behaviors.clear();
+    world.run(60);
+    assert_eq!(world.update.failing_text(&part), None);
 }
