@@ -473,6 +473,11 @@ impl Blocked {
         matches!(self, Self::StartDelayed { .. } | Self::FencePending { .. })
     }
 
+    /// Returns whether an instance that may run once only waits for the end of another one on a node that is lost.
+    pub fn is_of_lost_instance(&self) -> bool {
+        matches!(self, Self::FencePending { .. } | Self::FenceFailed { .. } | Self::NodeDeparting { .. })
+    }
+
     /// Returns the rule that keeps an upgrade from continuing, as the API names it.
     ///
     /// # Source

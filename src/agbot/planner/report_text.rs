@@ -11,6 +11,7 @@ use crate::{
     claims,
     facts::NodeMonitorState,
     goal::Avail,
+    no_lease::NoLease,
     report::{Blocked, FrozenLevel},
 };
 
@@ -131,18 +132,48 @@ fn write_no_room(node: &NodeId, detail: &str, out: &mut fmt::Formatter<'_>) -> f
     write!(out, "{node} has too little left for the new version: {detail}")
 }
 
+/// A reason that names no node: its readers may not know the other nodes of a policy.
+pub(crate) struct WithoutNodes<'a>(pub &'a Blocked);
+
+impl fmt::Display for WithoutNodes<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Blocked::HaMinimum { group, .. } => {
+                write!(out, "too few other members of HA group {group} run it")
+            }
+            Blocked::HaLock { .. } => out.write_str("another member of its HA group is being changed"),
+            Blocked::FencePending { until, .. } => write_fence_pending(&"another node", until, out),
+            Blocked::FenceFailed { cause, .. } => write_fence_failed(&"another node", *cause, out),
+            Blocked::NodeDeparting { since, until, .. } => {
+                write_departing((&"another node", "NODE"), since, until.as_ref(), out)
+            }
+            other => write_blocked(other, out),
+        }
+    }
+}
+
+fn write_fence_pending(
+    node: &dyn fmt::Display,
+    until: &Timestamp,
+    out: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    write!(out, "the instance on {node}, which is down, may run until its lease ends at {until}")
+}
+
+fn write_fence_failed(node: &dyn fmt::Display, cause: NoLease, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(
+        out,
+        "{node} is down and its instance cannot be fenced: {}; if you made sure that it does not run, confirm that with \
+         \"hzn exchange node orchestration fence-confirm\"",
+        cause.text()
+    )
+}
+
 /// Writes the sentence for a reason that blocks a recovery, or a start that waits for one.
 fn write_recovery_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     match blocked {
-        Blocked::FencePending { node, until } => {
-            write!(out, "the instance on {node}, which is down, may run until its lease ends at {until}")
-        }
-        Blocked::FenceFailed { node, cause } => write!(
-            out,
-            "{node} is down and its instance cannot be fenced: {}; if you made sure that it does not run, confirm that with \
-             \"hzn exchange node orchestration fence-confirm\"",
-            cause.text()
-        ),
+        Blocked::FencePending { node, until } => write_fence_pending(node, until, out),
+        Blocked::FenceFailed { node, cause } => write_fence_failed(node, *cause, out),
         Blocked::CommonCause { failing, running, cause } => write!(
             out,
             "{failing} of {running} running instances fail at once, {cause}: a check that is wrong, or something that all of them need, is the \
@@ -166,7 +197,9 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
             FrozenLevel::Workload => "the workload is frozen",
             FrozenLevel::Node => "the node is frozen",
         }),
-        Blocked::NodeDeparting { node, since, until } => write_departing(node, since, until.as_ref(), out),
+        Blocked::NodeDeparting { node, since, until } => {
+            write_departing((node, node.name()), since, until.as_ref(), out)
+        }
         Blocked::GroupGone { group } => {
             write!(out, "HA group {group} does not exist: what runs there stays, and nothing new starts")
         }
@@ -249,7 +282,7 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
 }
 
 fn write_departing(
-    node: &NodeId,
+    (node, name): (&dyn fmt::Display, &str),
     since: &Timestamp,
     until: Option<&Timestamp>,
     out: &mut fmt::Formatter<'_>,
@@ -259,8 +292,7 @@ fn write_departing(
         Some(until) => write!(out, "its agent is to confirm the stop, at most until {until}"),
         None => write!(
             out,
-            "its agent has not confirmed the stop; when you know that nothing runs there: hzn exchange node remove {} --force",
-            node.name()
+            "its agent has not confirmed the stop; when you know that nothing runs there: hzn exchange node remove {name} --force"
         ),
     }
 }

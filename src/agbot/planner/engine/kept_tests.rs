@@ -15,6 +15,7 @@ use crate::{
     fixture::at,
     health::{Entity, HealthState},
     model::Departure,
+    status::{Question, explain_part},
     workload::{Part, SlotTasks, UnitId},
 };
 
@@ -267,4 +268,54 @@ fn departure_that_needs_fencing_says_what_to_do_until_it_is_confirmed() {
     assert_eq!(reasons(&fleet, "fence.confirmed").len(), 1);
     fleet.run(60);
     assert!(!blocked(&fleet).contains(advice), "{}", blocked(&fleet));
+}
+
+/// The reason, the status and the explanation say the same.
+#[test]
+fn start_that_waits_for_a_lost_instance_is_explained_in_the_status_as_well() {
+    let mut fleet = silent(true);
+    fleet.register("n2", |_| {});
+    fleet.run(400);
+    assert!(!runs_on_second(&fleet), "nobody has confirmed that it does not run");
+    let why = "its start waits: another node is down and its instance cannot be fenced: ";
+    let warnings = fleet.status("w").warnings;
+    assert!(warnings.iter().any(|text| text.starts_with(&format!("all: {why}"))), "{warnings:?}");
+    let summary = explained(&fleet, Part::All);
+    assert!(summary.contains(why) && !summary.contains("n1"), "{summary}");
+}
+
+fn explained(fleet: &Fleet, part: Part) -> String {
+    let unit_id = UnitId { policy: policy("w"), part };
+    let question = Question { part: &unit_id, node: None, is_complete: false, now: fleet.now };
+    explain_part(&fleet.model, question).expect("the workload unit exists").summary
+}
+
+#[test]
+fn explanation_says_what_becomes_of_instances_beyond_the_wanted_number() {
+    let of_group = || {
+        let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
+        fleet.put_group("g", &["n1", "n2", "n3"], None);
+        let scope = json!({"type": "hagroups", "haGroups": ["g"]});
+        fleet.put_policy("w", json!({"mode": "global", "scope": scope}));
+        fleet.run(10);
+        assert_eq!(fleet.running("w"), "n1 n2 n3");
+        fleet
+    };
+    let group = GroupId::new("o", "g");
+    let part = || Part::Group(GroupId::new("o", "g"));
+    let mut fleet = of_group();
+    assert!(explained(&fleet, part()).starts_with("3 of 3 placed: "));
+    // What is frozen is not stopped.
+    fleet.freeze("n3");
+    fleet.put_group("g", &["n1", "n2"], None);
+    fleet.run(5);
+    let summary = explained(&fleet, part());
+    assert!(summary.starts_with("3 placed, 2 wanted: "), "{summary}");
+    assert!(summary.ends_with("; 1 of them is to be removed"), "{summary}");
+    let mut fleet = of_group();
+    fleet.handle(&Event::HaGroupRemoved { group });
+    fleet.run(5);
+    let summary = explained(&fleet, part());
+    assert!(summary.starts_with("3 placed, 0 wanted: "), "{summary}");
+    assert!(summary.contains("; HA group o/g does not exist: what runs there stays"), "{summary}");
 }

@@ -214,5 +214,10 @@ pub(crate) fn summary(
         true => "no node was removed".to_owned(),
         false => removed.join(", "),
     };
-    format!("{placed} of {requested} placed: {removed}")
+    let numbers = match requested {
+        _ if placed > requested => format!("{placed} placed, {requested} wanted"),
+        0 => "no instance is wanted".to_owned(),
+        _ => format!("{placed} of {requested} placed"),
+    };
+    format!("{numbers}: {removed}")
 }

@@ -5,11 +5,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use evenkeel_ids::NodeId;
+use evenkeel_ids::{GroupId, NodeId};
 use jiff::Timestamp;
 use roaring::RoaringBitmap;
 
-use super::{part::selected, waits::Waits};
+use super::{
+    explain_text::{lost_instance_wait, surplus_text},
+    part::{is_selected, selected},
+    waits::Waits,
+};
 use crate::{
     change::{Cause, Step},
     explain::{Explanation, explain},
@@ -17,11 +21,12 @@ use crate::{
     goal::StartMode,
     model::{Model, UnitRecord},
     place::{
-        Added, Constraint, EliminatedNode, Elimination, Location, NodeTable, Placed, Ranking, UnplacedCause,
-        Want, cause, place, summary,
+        Added, Constraint, EliminatedNode, Elimination, Location, NodeState, NodeTable, Placed, Ranking,
+        UnplacedCause, Want, cause, place, summary,
     },
     reconcile::leaders_of,
     report::{Blocked, FrozenLevel},
+    report_text::WithoutNodes,
     workload::{NodeOrder, Slot, SlotTasks, Task, UnitId, Workload},
 };
 
@@ -103,7 +108,9 @@ pub fn explain_part(model: &Model, question: Question<'_>) -> Option<PartExplana
         let policy = &question.part.policy;
         let stopped = model.workload(policy).filter(|record| record.is_stopped);
         let stopped = stopped.map(|_| super::STOPPED.to_owned());
-        for why in stopped.into_iter().chain(model.unusable_versions(policy)) {
+        let update = model.workload(policy).map(|record| &record.update);
+        let failing = update.and_then(|update| update.failing_text(&question.part.part));
+        for why in stopped.into_iter().chain(model.unusable_versions(policy)).chain(failing) {
             let _ = write!(found.summary, "; {why}");
         }
     }
@@ -122,7 +129,10 @@ fn explain_with(
 ) -> Option<PartExplanation> {
     let unit = model.workload_unit(question.part).filter(|unit| unit.is_wanted);
     match (unit, model.workload_of(&question.part.policy)) {
-        (Some(unit), Some(workload)) => Explainer::new(workload, question, unit, blocked).explain(),
+        (Some(unit), Some(workload)) => {
+            let gone_group = model.gone_group(question.part);
+            Explainer { gone_group, ..Explainer::new(workload, question, unit, blocked) }.explain()
+        }
         _ => explain_pairs(model, question),
     }
 }
@@ -174,6 +184,10 @@ struct Explainer<'a> {
     /// The nodes of instances that wait for the end of a block of their version there: they are as good as missing.
     barred: RoaringBitmap,
     blocked: &'a [(Step, Blocked)],
+    /// Number of slots with an instance on a node that is there.
+    slot_count: u32,
+    /// The HA group of the workload unit, if it does not exist.
+    gone_group: Option<&'a GroupId>,
 }
 
 impl<'a> Explainer<'a> {
@@ -196,6 +210,11 @@ impl<'a> Explainer<'a> {
         let (live, gone): (Vec<u32>, Vec<u32>) = all.partition(is_there);
         let mut lost: BTreeMap<u32, i64> = BTreeMap::new();
         gone.into_iter().for_each(|number| *lost.entry(number).or_default() -= 1);
+        let is_held = |task: &Task| {
+            let number = task.node.as_ref().and_then(|node| unit.table.number(node));
+            task.is_live() && number.is_some_and(|number| is_there(&number))
+        };
+        let slot_count = unit.slots.values().filter(|tasks| tasks.iter().any(is_held)).count() as u32;
         let given_up: Vec<&Task> = unit.slots.values().filter_map(given_up).collect();
         let nodes = given_up.iter().filter_map(|task| unit.table.number(task.node.as_ref()?));
         Self {
@@ -210,6 +229,8 @@ impl<'a> Explainer<'a> {
             barred: barred.into_iter().filter_map(number).collect(),
             held: unit.slots.values().filter_map(|tasks| held_by_freeze(&unit.table, tasks)).collect(),
             blocked,
+            slot_count,
+            gone_group: None,
         }
     }
 
@@ -223,13 +244,17 @@ impl<'a> Explainer<'a> {
         let placed = if goal.is_per_node() {
             chosen.len() as u32
         } else {
-            requested.min((self.live.len() + new.len()) as u32)
+            let surplus = Some(self.slot_count).filter(|count| *count > requested);
+            surplus.unwrap_or_else(|| requested.min((self.live.len() + new.len()) as u32))
         };
         let sequence = self.sequence(&elimination, placement.as_ref());
         let missing = requested.saturating_sub(placed);
         let cause = (missing > 0).then(|| cause(self.table, &elimination, placement.as_ref(), missing));
         let candidates = self.table.members().len();
         let mut summary = summary((placed, requested), candidates, removed(&sequence));
+        if placed > requested {
+            let _ = write!(summary, "; {}", self.surplus_text(placed - requested));
+        }
         for (why, count) in why_given_up(self.table, self.given_up.iter().copied()) {
             let _ = write!(summary, "; {count} {why}");
         }
@@ -263,6 +288,16 @@ impl<'a> Explainer<'a> {
             None => Some(PartExplanation { summary: self.with_wait(whole.summary, None), ..whole }),
             Some(node) => self.of_node((node, placement.as_ref()), whole, &elimination, &chosen),
         }
+    }
+
+    /// Returns what becomes of instances beyond the wanted number.
+    fn surplus_text(&self, surplus: u32) -> String {
+        let is_away = |number: &u32| {
+            let row = self.table.node(*number);
+            !is_selected(row) && row.state != NodeState::Ready && self.table.members().contains(*number)
+        };
+        let away = self.live.iter().filter(|number| self.workload.goal.is_per_node() && is_away(number));
+        surplus_text(surplus, away.count() as u32, self.gone_group)
     }
 
     fn natural_leaders(&self) -> RoaringBitmap {
@@ -374,16 +409,19 @@ impl<'a> Explainer<'a> {
         })
     }
 
-    /// Adds what the first instance waits for, or the first on a node: a parent or a child, or with a drain another member or node.
-    /// Other reasons may name nodes that the caller may not know.
+    /// Adds what the first instance waits for, or the first on a node: an instance on a lost node, a parent or a child, or with a drain
+    /// another member or node. Other reasons may name nodes that the caller may not know.
     fn with_wait(&self, text: String, node: Option<&NodeId>) -> String {
         let is_meant = |(step, blocked): &&(Step, Blocked)| {
             (blocked.is_of_dependency() || step.cause == Cause::Drain)
                 && node.is_none_or(|node| step.node() == Some(node))
         };
+        if let Some(wait) = lost_instance_wait(self.blocked, node) {
+            return format!("{text}; {wait}");
+        }
         match self.blocked.iter().find(is_meant) {
             Some((step, blocked)) if step.cause == Cause::Drain => {
-                format!("{text}; its drain waits: {}", without_members(blocked))
+                format!("{text}; its drain waits: {}", WithoutNodes(blocked))
             }
             Some((step, blocked)) if step.starts_instance() => format!("{text}; its start waits: {blocked}"),
             Some((_, blocked)) => format!("{text}; its stop waits: {blocked}"),
@@ -465,15 +503,6 @@ impl PartExplanation {
 
 fn removed(sequence: &[ExplainedConstraint]) -> impl Iterator<Item = (Constraint, u64)> {
     sequence.iter().map(|stage| (stage.constraint, stage.eliminated_count))
-}
-
-/// Returns why a drain waits, without the names of members.
-fn without_members(blocked: &Blocked) -> String {
-    match blocked {
-        Blocked::HaMinimum { group, .. } => format!("too few other members of HA group {group} run it"),
-        Blocked::HaLock { .. } => "another member of its HA group is being changed".to_owned(),
-        other => other.to_string(),
-    }
 }
 
 /// Explains a policy without tasks, by the placement of each pair.

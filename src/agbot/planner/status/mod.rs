@@ -4,6 +4,7 @@
 
 mod agreements;
 mod explain;
+mod explain_text;
 mod instance;
 mod node_waits;
 mod part;
@@ -19,13 +20,15 @@ use crate::{
     facts::DeploymentPolicyFacts,
     goal::{Avail, PlacementState, workload_avail},
     health::HealthState,
-    model::Model,
+    model::{Model, UnitRecord},
+    place::NodeState,
     supervise::UpdateStatus,
-    workload::{Dependency, Partner, UnitId, WorkloadRecord},
+    workload::{Dependency, Partner, Task, UnitId, WorkloadRecord},
 };
 
 pub(crate) use explain::explain_placement;
 pub use explain::{ExplainedConstraint, PartExplanation, Question, explain_part};
+use explain_text::lost_instance_wait;
 pub use instance::{InstanceStatus, MonitorState, Violation};
 pub use node_waits::{blocked_task, held_task, waiting_drain, why_no_task};
 pub use standing::{Removal, removal_of};
@@ -168,6 +171,38 @@ impl WorkloadStatus {
 
 /// Returns the status of a deployment policy; none when the model does not know it.
 pub fn status_of(
+    model: &Model,
+    policy: &PolicyId,
+    window: &Window,
+    now: Timestamp,
+) -> Option<WorkloadStatus> {
+    let mut status = observed_status_of(model, policy, window, now)?;
+    let Some(workload) = status.record.as_ref().and_then(|_| model.workload_of(policy)) else {
+        return Some(status);
+    };
+    let waits = Waits::new(model, now);
+    for (unit_id, unit) in model.workload_units_of(policy).filter(|(_, unit)| unit.is_wanted) {
+        // Another agbot plans the workload unit to find the reason.
+        let is_known = model.lease_for_unit(unit_id).is_some() || workload.goal.is_exclusive();
+        if is_known && !runs_everywhere(unit) {
+            let wait = lost_instance_wait(&waits.of_unit(unit_id, unit), None);
+            status.warnings.extend(wait.map(|text| format!("{}: {text}", unit_id.name())));
+        }
+    }
+    Some(status)
+}
+
+/// Returns whether an instance runs in every slot, on a node that is there.
+fn runs_everywhere(unit: &UnitRecord) -> bool {
+    let runs = |task: &Task| {
+        let row = task.node.as_ref().and_then(|node| unit.table.find(node));
+        task.is_running() && row.is_some_and(|row| row.state == NodeState::Ready)
+    };
+    unit.slots.values().all(|tasks| tasks.wanted().next().is_some_and(runs))
+}
+
+/// Returns the status of a deployment policy apart from what its instances wait for, which decisions must not ask for.
+fn observed_status_of(
     model: &Model,
     policy: &PolicyId,
     window: &Window,

@@ -8,7 +8,7 @@ use std::fmt;
 use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
 use jiff::Timestamp;
 
-use super::{Window, agreements, part::Source, status_of};
+use super::{Window, agreements, observed_status_of, part::Source};
 use crate::{
     agreement::Agreement,
     goal::Avail,
@@ -53,7 +53,7 @@ pub(crate) fn standing_of(
         live.any(|agreement| is_starting(model, agreement, now))
     };
     let avail = match node {
-        None => status_of(model, policy, &Window::default(), now)?.avail,
+        None => observed_status_of(model, policy, &Window::default(), now)?.avail,
         Some(node) if is_orchestrated => {
             let source = Source::new(model, policy, now)?;
             let holding = wanted.iter().find(|unit| unit.table.number(node).is_some());
