@@ -2,6 +2,7 @@
 
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_ids::PolicyId;
+use evenkeel_wire::agbot::orchestration::ExplainedConstraint;
 use serde_json::Value;
 
 use crate::exit::{CliError, Exit, Outcome};
@@ -12,6 +13,12 @@ pub const NO_NODE: &str = "no node belongs to it";
 /// Returns how to find the constraint that keeps a deployment policy, `org/policy`, away from a node.
 pub fn clause_advice(policy: &str) -> String {
     format!("see which constraint a node does not satisfy with: hzn explain NODE {policy}")
+}
+
+/// Returns the reason for which a constraint removes nodes, with the first node that the caller may read.
+pub fn removal_example(stage: &ExplainedConstraint) -> Option<String> {
+    let readable = stage.eliminated.iter().find(|one| !one.reason.is_empty())?;
+    Some(format!("{}: {}", readable.node, readable.reason))
 }
 
 /// Refuses a deployment policy, or a change of one, whose `orchestration` breaks a rule of its document.

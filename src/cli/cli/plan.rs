@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use evenkeel_wire::agbot::plan::{PlanResponse, PlannedAction, PlannedChange};
+use evenkeel_wire::agbot::plan::{PlanResponse, PlannedAction, PlannedChange, PlannedWorkloadUnit};
 use serde_json::{Map, Value};
 
 use crate::context::{Context, Exchange, UserOptions};
 use crate::exit::{CliError, Outcome};
 use crate::input::{read_json, shaped};
-use crate::orchestration::clause_advice;
+use crate::orchestration::{clause_advice, removal_example};
 use crate::output::View;
 use crate::resource::deployment;
 use crate::resource::kinds::POLICIES;
@@ -173,12 +173,8 @@ fn text(plan: &PlanResponse, advice: &str) -> String {
         for change in &part.changes {
             add(format_args!("  {}", line(change)));
         }
-        let removed = part.sequence.iter().map(|stage| {
-            let count = stage.eliminated_count.unwrap_or(stage.eliminated.len() as u64);
-            format!("{} removes {count}", stage.constraint)
-        });
-        let removed = removed.collect::<Vec<_>>().join(", ");
-        if !removed.is_empty() && !part.changes.is_empty() {
+        let removed = removed_nodes(part);
+        if !removed.is_empty() {
             add(format_args!("  nodes: {removed}"));
         }
         for waiting in &part.blocked {
@@ -214,6 +210,22 @@ fn text(plan: &PlanResponse, advice: &str) -> String {
     ));
     add(format_args!("token: {}", plan.token));
     text
+}
+
+/// Returns how many nodes the constraints of a workload unit remove, with examples where instances get no node; nothing where none is
+/// chosen.
+fn removed_nodes(part: &PlannedWorkloadUnit) -> String {
+    let is_short = part.unplaced.is_some() || part.instances == 0 && part.changes.is_empty();
+    if !is_short && part.changes.is_empty() {
+        return String::new();
+    }
+    let removed = part.sequence.iter().filter(|stage| !stage.eliminated.is_empty()).map(|stage| {
+        let count = stage.eliminated_count.unwrap_or(stage.eliminated.len() as u64);
+        let example = removal_example(stage).filter(|_| is_short);
+        let example = example.map(|example| format!(" ({example})")).unwrap_or_default();
+        format!("{} removes {count}{example}", stage.constraint)
+    });
+    removed.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns whether no workload unit has an instance or gets one.
@@ -288,6 +300,23 @@ plan: 1 to create, 1 to replace, 1 to move, 0 to restart, 1 to stop
 token: 0a1b
 ";
         assert_eq!(text(&plan, "advice"), expected);
+    }
+
+    #[test]
+    fn plan_of_a_policy_without_a_node_names_the_constraint_and_its_reason() {
+        let sequence = json!([{"constraint": "PlacementConstraint", "remaining": [], "eliminated": [
+            {"node": "?", "reason": ""}, {"node": "n2", "reason": "zone == b is false"}]}]);
+        let shown = |unplaced: Value| {
+            let unit = json!({"name": "all", "blocked": [], "changes": [], "unplaced": unplaced,
+                              "sequence": sequence});
+            let plan = json!({"policy": "plant/watch", "token": "0a1b", "complete": true, "units": [unit]});
+            text(&serde_json::from_value(plan).expect("a plan"), "see it")
+        };
+        let expected = "  nodes: PlacementConstraint removes 2 (n2: zone == b is false)\n";
+        let of_every_node = shown(Value::Null);
+        assert!(of_every_node.contains(expected), "{of_every_node}");
+        let of_a_number = shown(json!("0 of 1 placed: PlacementConstraint removed 2"));
+        assert!(of_a_number.contains(expected) && of_a_number.contains("  ! 0 of 1 placed"), "{of_a_number}");
     }
 
     #[test]

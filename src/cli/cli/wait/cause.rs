@@ -7,10 +7,12 @@ use evenkeel_wire::agbot::orchestration::{
 use super::Progress;
 use crate::context::{Context, Exchange};
 use crate::exit::Outcome;
-use crate::orchestration::{NO_NODE, clause_advice};
+use crate::orchestration::{NO_NODE, clause_advice, removal_example};
 
 /// Instances of each workload unit that are read: those that there are come first.
 const LIMIT: u16 = 1000;
+/// Constraints of which one node is named with the reason.
+const EXAMPLES: usize = 3;
 /// Part of the warning of the agbot about instances that exit again and again.
 const KEEP_EXITING: &str = " keep exiting";
 /// Constraints of which nodes may become free without a user.
@@ -50,15 +52,21 @@ pub(super) async fn with_cause(
     if let Some(progress) = exiting(&status, wanted) {
         return Ok(progress);
     }
-    let Some(missing) = status.workload_units.iter().find(|unit| unit.up < unit.target) else {
-        return Ok(Progress::Pending(pending));
-    };
+    let Some(missing) = unit_to_explain(&status) else { return Ok(Progress::Pending(pending)) };
     let query =
         ExplainQuery { workload_unit: Some(missing.workload_unit.clone()), ..ExplainQuery::default() };
     let doing = format!("explaining {policy}");
     let found = agbot.call(&doing, agbot.client.placement_explanation(&org, &name, &query)).await?;
     let Some(found) = found else { return Ok(Progress::Pending(pending)) };
     Ok(explained(policy, pending, &agbot.read(&doing, &found)?))
+}
+
+/// Returns the workload unit of which instances are missing. One that wants an instance on each of its nodes wants none while no node is
+/// fit for it.
+fn unit_to_explain(status: &WorkloadStatus) -> Option<&WorkloadUnit> {
+    let parts = &status.workload_units;
+    let has_no_fit_node = |unit: &&WorkloadUnit| unit.up == 0 && unit.target == 0 && unit.instance_count > 0;
+    parts.iter().find(|unit| unit.up < unit.target).or_else(|| parts.iter().find(has_no_fit_node))
 }
 
 /// Returns that every instance that there is keeps exiting, and that none of them is to be replaced by another version.
@@ -79,7 +87,7 @@ fn exiting(status: &WorkloadStatus, wanted: &Wanted<'_>) -> Option<Progress> {
 }
 
 fn explained(policy: &str, pending: String, found: &PlacementExplanation) -> Progress {
-    if found.placed >= found.requested {
+    if found.placed >= found.requested.max(1) {
         return Progress::Pending(pending);
     }
     let is_known =
@@ -87,6 +95,11 @@ fn explained(policy: &str, pending: String, found: &PlacementExplanation) -> Pro
     let text = match is_known {
         true => pending,
         false => format!("{pending}; {}: {}", found.workload_unit, found.summary),
+    };
+    let examples: Vec<String> = found.sequence.iter().filter_map(removal_example).take(EXAMPLES).collect();
+    let text = match examples.is_empty() {
+        true => text,
+        false => format!("{text} ({})", examples.join("; ")),
     };
     if !needs_user(found) {
         return Progress::Pending(text);
@@ -152,9 +165,28 @@ mod tests {
     fn placement_that_no_node_can_satisfy_waits_for_a_user_and_says_why() {
         let found = judged(&explanation("unsatisfiable", "PlacementConstraint"));
         let Progress::Held { why, advice } = found else { panic!("{found:?}") };
-        assert_eq!(why, "1 of 2 instances run; all: 1 of 2 placed: PlacementConstraint removed 1");
+        let expected = "1 of 2 instances run; all: 1 of 2 placed: PlacementConstraint removed 1 (n1: x)";
+        assert_eq!(why, expected);
         assert!(advice.ends_with("orchestration explain o/p"), "{advice}");
         assert!(matches!(judged(&explanation("transient", "Frozen")), Progress::Held { .. }));
+    }
+
+    #[test]
+    fn policy_for_every_node_names_the_constraint_that_no_node_satisfies() {
+        let unit = WorkloadUnit { instance_count: 3, ..WorkloadUnit::default() };
+        let status = WorkloadStatus { workload_units: vec![unit], ..WorkloadStatus::default() };
+        assert!(unit_to_explain(&status).is_some(), "none is wanted, because no node is fit");
+        let found = PlacementExplanation {
+            requested: 0,
+            placed: 0,
+            cause: None,
+            summary: "no instance is wanted: PlacementConstraint removed 3".to_owned(),
+            ..explanation("unsatisfiable", "PlacementConstraint")
+        };
+        let expected =
+            "0 of 1 instances run; all: no instance is wanted: PlacementConstraint removed 3 (n1: x)";
+        let judged = explained("o/p", "0 of 1 instances run".to_owned(), &found);
+        assert_eq!(judged, Progress::Pending(expected.to_owned()));
     }
 
     #[test]
@@ -174,7 +206,7 @@ mod tests {
     fn node_that_may_come_back_is_waited_for_with_the_cause() {
         let found = judged(&explanation("transient", "NodeState"));
         assert!(
-            matches!(&found, Progress::Pending(text) if text.ends_with("NodeState removed 1")),
+            matches!(&found, Progress::Pending(text) if text.ends_with("NodeState removed 1 (n1: x)")),
             "{found:?}"
         );
         let placed = PlacementExplanation { placed: 2, ..explanation("transient", "NodeState") };
