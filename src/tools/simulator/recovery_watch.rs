@@ -105,7 +105,7 @@ impl RecoveryWatch {
 
     fn broken_check(&self, world: &World, (task, recovery): (&Task, &Recovery)) -> Option<String> {
         let is_ordered = recovery.order.is_some() || recovery.of_group.is_some();
-        let is_first = recovery.step == 0 && !recovery.has_failed;
+        let is_first = recovery.step == 0 && recovery.failures == 0;
         (is_first && !is_ordered && is_old(self.broken.get(&task.id), world))
             .then(|| format!("the instance of {} is recovered although its check is broken", task_text(task)))
     }
