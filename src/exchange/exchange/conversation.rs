@@ -45,7 +45,7 @@ pub(crate) struct Conversations {
 
 impl Conversations {
     /// Notes that a message was sent to a node.
-    pub(crate) fn note(&self, org: &str, node: &str, now: Timestamp) {
+    pub(crate) fn note_message(&self, org: &str, node: &str, now: Timestamp) {
         let key = NodeId::new(org, node);
         lock(&self.expected_until).remove(&key);
         let mut last_message_at = lock(&self.last_message_at);
@@ -120,8 +120,8 @@ mod tests {
     fn conversation_ends_a_minute_after_the_last_message() {
         let conversations = Conversations::default();
         assert!(!conversations.is_active("o", "n", at(0)));
-        conversations.note("o", "n", at(0));
-        conversations.note("o", "n", at(30));
+        conversations.note_message("o", "n", at(0));
+        conversations.note_message("o", "n", at(30));
         assert!(conversations.is_active("o", "n", at(89)) && !conversations.is_active("o", "n", at(90)));
         assert!(!conversations.is_active("o", "other", at(30)));
     }
@@ -129,10 +129,10 @@ mod tests {
     #[test]
     fn nodes_beyond_the_capacity_keep_their_intervals() {
         let conversations = Conversations::default();
-        (0..=CAPACITY).for_each(|number| conversations.note("o", &number.to_string(), at(0)));
+        (0..=CAPACITY).for_each(|number| conversations.note_message("o", &number.to_string(), at(0)));
         assert!(conversations.is_active("o", "0", at(1)));
         assert!(!conversations.is_active("o", &CAPACITY.to_string(), at(1)));
-        conversations.note("o", "late", at(60));
+        conversations.note_message("o", "late", at(60));
         assert!(conversations.is_active("o", "late", at(61)), "older conversations made room");
     }
 
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(wait("a", 0), 0);
         conversations.expect("o", vec!["a".to_owned(), "b".to_owned()], at(0));
         assert_eq!((wait("a", 0), wait("b", 3), wait("c", 0)), (10, 7, 0));
-        conversations.note("o", "a", at(4));
+        conversations.note_message("o", "a", at(4));
         assert_eq!((wait("a", 4), wait("b", 4), wait("b", 10)), (0, 6, 0), "its own negotiation has begun");
         conversations.expect("o", vec!["a".to_owned(), "b".to_owned()], at(5));
         assert_eq!((wait("a", 5), wait("b", 5)), (0, 10), "it is busy");

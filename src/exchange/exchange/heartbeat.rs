@@ -37,7 +37,7 @@ impl Seen {
     }
 
     /// Records a heartbeat of a known node, to be written later; false when the node is not known.
-    fn note(&mut self, org: &str, id: &str, at: Timestamp) -> bool {
+    fn record(&mut self, org: &str, id: &str, at: Timestamp) -> bool {
         let Some(sign) = self.find(org, id) else { return false };
         sign.at = at;
         if !std::mem::replace(&mut sign.is_pending, true) {
@@ -81,7 +81,7 @@ impl Heartbeats {
     /// # Errors
     /// Only for a node not seen before by this exchange, whose sign is written at once.
     pub async fn touch_node(&self, org: &str, node: &str, at: Timestamp) -> Result<(), StoreError> {
-        if lock(&self.nodes).note(org, node, at) {
+        if lock(&self.nodes).record(org, node, at) {
             return Ok(());
         }
         let heartbeat = Heartbeat { org: org.to_owned(), id: node.to_owned(), seen_at: at };
@@ -112,7 +112,7 @@ impl Heartbeats {
     /// Remembers a sign that the caller has written itself.
     pub fn remember_node(&self, org: &str, node: &str, at: Timestamp) {
         let mut seen = lock(&self.nodes);
-        if !seen.note(org, node, at) {
+        if !seen.record(org, node, at) {
             seen.insert(org, node, Sign { at, is_pending: false });
         }
     }
@@ -136,9 +136,9 @@ impl Heartbeats {
     /// Notes that an agbot was seen.
     pub fn touch_agbot(&self, org: &str, agbot: &str, at: Timestamp) {
         let mut seen = lock(&self.agbots);
-        if !seen.note(org, agbot, at) {
+        if !seen.record(org, agbot, at) {
             seen.insert(org, agbot, Sign { at, is_pending: false });
-            seen.note(org, agbot, at);
+            seen.record(org, agbot, at);
         }
     }
 
@@ -168,8 +168,8 @@ impl Heartbeats {
     /// # Errors
     /// When the store does not respond; the heartbeats stay pending.
     pub(crate) async fn flush(&self, now: Timestamp) -> Result<(), StoreError> {
-        let nodes = take(&self.nodes, now);
-        let agbots = take(&self.agbots, now);
+        let nodes = drain_pending(&self.nodes, now);
+        let agbots = drain_pending(&self.agbots, now);
         let reports = std::mem::take(&mut *self.reports());
         if nodes.is_empty() && agbots.is_empty() && reports.is_empty() {
             return Ok(());
@@ -214,7 +214,8 @@ fn latest(side: &Mutex<Seen>, org: &str, id: &str, stored: Option<Timestamp>) ->
     in_memory.max(stored)
 }
 
-fn take(side: &Mutex<Seen>, now: Timestamp) -> Vec<Heartbeat> {
+/// Returns the heartbeats that are not written yet, which count as written from now on.
+fn drain_pending(side: &Mutex<Seen>, now: Timestamp) -> Vec<Heartbeat> {
     let mut seen = lock(side);
     let pending = std::mem::take(&mut seen.pending);
     let mut batch: Vec<Heartbeat> = pending
@@ -256,20 +257,20 @@ mod tests {
     #[test]
     fn each_sign_is_written_once_with_its_latest_instant() {
         let side = Mutex::new(Seen::default());
-        assert!(!lock(&side).note("o", "a", at(1)), "nobody knows it yet");
+        assert!(!lock(&side).record("o", "a", at(1)), "nobody knows it yet");
         for id in ["b", "a"] {
             lock(&side).insert("o", id, Sign { at: at(1), is_pending: false });
         }
-        assert!(take(&side, at(9)).is_empty());
+        assert!(drain_pending(&side, at(9)).is_empty());
         for second in [2, 3] {
-            assert!(lock(&side).note("o", "b", at(second)) && lock(&side).note("o", "a", at(second)));
+            assert!(lock(&side).record("o", "b", at(second)) && lock(&side).record("o", "a", at(second)));
         }
-        let batch = take(&side, at(9));
+        let batch = drain_pending(&side, at(9));
         assert_eq!(ids(&batch), [("a", 3), ("b", 3)]);
-        assert!(take(&side, at(9)).is_empty());
-        lock(&side).note("o", "a", at(4));
+        assert!(drain_pending(&side, at(9)).is_empty());
+        lock(&side).record("o", "a", at(4));
         put_back(&side, batch);
-        assert_eq!(ids(&take(&side, at(9))), [("a", 4), ("b", 3)]);
+        assert_eq!(ids(&drain_pending(&side, at(9))), [("a", 4), ("b", 3)]);
         assert_eq!(latest(&side, "o", "a", Some(at(9))), Some(at(9)));
     }
 
@@ -277,9 +278,9 @@ mod tests {
     fn a_sign_from_before_the_clock_was_set_back_counts_as_one_of_now() {
         let side = Mutex::new(Seen::default());
         lock(&side).insert("o", "a", Sign { at: at(100), is_pending: false });
-        lock(&side).note("o", "a", at(101));
-        assert_eq!(ids(&take(&side, at(9))), [("a", 9)]);
-        lock(&side).note("o", "a", at(10));
+        lock(&side).record("o", "a", at(101));
+        assert_eq!(ids(&drain_pending(&side, at(9))), [("a", 9)]);
+        lock(&side).record("o", "a", at(10));
         assert_eq!(
             latest(&side, "o", "a", None),
             Some(at(10)),
@@ -292,12 +293,12 @@ mod tests {
         let side = Mutex::new(Seen::default());
         for (org, id) in [("o", "a"), ("o", "b"), ("p", "a")] {
             lock(&side).insert(org, id, Sign { at: at(1), is_pending: false });
-            lock(&side).note(org, id, at(2));
+            lock(&side).record(org, id, at(2));
         }
         lock(&side).forget("o", "b");
         lock(&side).forget("p", "*");
         lock(&side).insert("o", "b", Sign { at: at(3), is_pending: false });
-        assert_eq!(ids(&take(&side, at(9))), [("a", 2)]);
+        assert_eq!(ids(&drain_pending(&side, at(9))), [("a", 2)]);
         assert_eq!(latest(&side, "p", "a", None), None);
     }
 }

@@ -43,11 +43,11 @@ impl Known {
 }
 
 impl MailboxUsage {
-    /// Takes room for a message of `new` bytes from a sender of an organization.
+    /// Reserves room for a message of `new` bytes from a sender of an organization.
     ///
     /// # Errors
     /// 429 when the mailbox, or the organization's share of it, is full; 503 when the store does not respond.
-    pub(crate) async fn take(
+    pub(crate) async fn reserve(
         &self,
         database: &Database,
         limits: &MailboxLimits,

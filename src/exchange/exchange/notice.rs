@@ -18,7 +18,7 @@ impl Observer for Exchange {
     fn observe(&self, row: &SequencedChange) {
         if row.category != INTERNAL {
             if row.resource == "nodemsgs" && row.operation == "created" {
-                self.conversations().note(&row.org, &row.id, self.now());
+                self.conversations().note_message(&row.org, &row.id, self.now());
             }
             return;
         }

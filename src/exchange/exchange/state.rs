@@ -341,10 +341,10 @@ impl Exchange {
 
     /// Forgets a login that was withdrawn or changed; `id` `*` forgets all of the organization, `org` `*` all.
     pub(crate) fn forget(&self, org: &str, id: &str) {
-        self.withdrawals().note(org, id);
+        self.withdrawals().record(org, id);
         self.forget_cached(org, id);
         // What was found in a cache until now counts as withdrawn, too.
-        self.withdrawals().note(org, id);
+        self.withdrawals().record(org, id);
     }
 
     fn forget_cached(&self, org: &str, id: &str) {

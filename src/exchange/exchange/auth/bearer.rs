@@ -114,7 +114,7 @@ impl BearerLogins {
         if exchange.withdrawals().concern(&caller, position) {
             self.known.forget(&slot);
             // Another request may have found it until now.
-            exchange.withdrawals().note(&caller.org, &caller.id);
+            exchange.withdrawals().record(&caller.org, &caller.id);
         }
         Ok(caller)
     }

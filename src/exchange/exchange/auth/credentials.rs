@@ -158,7 +158,7 @@ impl Credentials {
         if self.withdrawals.concern(&caller, position) {
             checked.forget(slot);
             // Another request may have found it until now.
-            self.withdrawals.note(&caller.org, &caller.id);
+            self.withdrawals.record(&caller.org, &caller.id);
         }
         Ok(caller)
     }

@@ -32,8 +32,8 @@ impl Withdrawn {
 }
 
 impl Withdrawals {
-    /// Notes a login; `id` `*` stands for all of the organization, and `org` `*` for all logins.
-    pub(crate) fn note(&self, org: &str, id: &str) {
+    /// Records a login; `id` `*` stands for all of the organization, and `org` `*` for all logins.
+    pub(crate) fn record(&self, org: &str, id: &str) {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if latest.len() == KEPT {
             latest.pop_front();
@@ -72,7 +72,7 @@ mod tests {
     fn withdrawal_concerns_its_login_and_later_requests_of_it_no_more() {
         let withdrawals = Withdrawals::default();
         let before = withdrawals.position();
-        withdrawals.note("o", "a");
+        withdrawals.record("o", "a");
         assert!(withdrawals.concern(&caller("o", "a"), before));
         assert!(!withdrawals.concern(&caller("o", "b"), before));
         assert!(!withdrawals.concern(&caller("p", "a"), before));
@@ -82,11 +82,11 @@ mod tests {
     #[test]
     fn withdrawal_of_an_organization_or_of_all_concerns_each_login_in_it() {
         let withdrawals = Withdrawals::default();
-        withdrawals.note("o", "*");
+        withdrawals.record("o", "*");
         assert!(withdrawals.concern(&caller("o", "a"), 0));
         assert!(!withdrawals.concern(&caller("p", "a"), 0));
         let between = withdrawals.position();
-        withdrawals.note("*", "*");
+        withdrawals.record("*", "*");
         assert!(withdrawals.concern(&caller("p", "a"), between));
     }
 
@@ -94,10 +94,10 @@ mod tests {
     fn request_that_missed_more_withdrawals_than_are_kept_counts_as_concerned() {
         let withdrawals = Withdrawals::default();
         for _ in 0..KEPT {
-            withdrawals.note("o", "a");
+            withdrawals.record("o", "a");
         }
         assert!(!withdrawals.concern(&caller("p", "b"), 0));
-        withdrawals.note("o", "a");
+        withdrawals.record("o", "a");
         assert!(withdrawals.concern(&caller("p", "b"), 0));
         assert!(!withdrawals.concern(&caller("p", "b"), 1));
         assert_eq!(withdrawals.latest.lock().expect("not poisoned").len(), KEPT);

@@ -114,7 +114,7 @@ async fn pass(feed: &Feed, is_asked: bool, observer: &impl Observer) -> Result<P
         passed.has_company |= !peers.is_empty() && count > 0;
         passed.peers = peers;
         if rows.first().is_some_and(|first| first.change_id == known + 1) {
-            take(feed, rows, known, observer);
+            append(feed, rows, known, observer);
         } else {
             // Other exchanges have numbered too.
             passed.has_company |= follow(feed, observer).await?;
@@ -140,8 +140,8 @@ async fn number(feed: &Feed, is_asked: bool) -> Result<SequencedBatch, StoreErro
     .await
 }
 
-/// Shows rows that follow on what is known.
-fn take(feed: &Feed, rows: Vec<SequencedChange>, known: i64, observer: &impl Observer) {
+/// Appends rows that follow on what is known, and wakes the polls that wait for them.
+fn append(feed: &Feed, rows: Vec<SequencedChange>, known: i64, observer: &impl Observer) {
     rows.iter().for_each(|row| observer.observe(row));
     let rows = feed.tail.append(rows, known);
     feed.waiters.wake(&rows);
@@ -160,7 +160,7 @@ async fn follow(feed: &Feed, observer: &impl Observer) -> Result<bool, StoreErro
             return Ok(has_news);
         }
         has_news = true;
-        take(feed, rows, known, observer);
+        append(feed, rows, known, observer);
         if count < BATCH {
             return Ok(has_news);
         }

@@ -96,8 +96,8 @@ pub(crate) struct PartPath {
 }
 
 pub(crate) trait PathParameters: Sized + Send + Sync + 'static {
-    /// Takes the decoded parameters in their order; `None` when the path has another number of them.
-    fn take(values: &mut dyn Iterator<Item = &str>) -> Option<Self>;
+    /// Reads the decoded parameters in their order; `None` when the path has another number of them.
+    fn from_values(values: &mut dyn Iterator<Item = &str>) -> Option<Self>;
 
     /// The organization.
     fn org(&self) -> Option<&str> {
@@ -111,13 +111,13 @@ pub(crate) trait PathParameters: Sized + Send + Sync + 'static {
 }
 
 impl PathParameters for () {
-    fn take(_: &mut dyn Iterator<Item = &str>) -> Option<Self> {
+    fn from_values(_: &mut dyn Iterator<Item = &str>) -> Option<Self> {
         Some(())
     }
 }
 
 impl PathParameters for OrgPath {
-    fn take(values: &mut dyn Iterator<Item = &str>) -> Option<Self> {
+    fn from_values(values: &mut dyn Iterator<Item = &str>) -> Option<Self> {
         Some(OrgPath { org: values.next()?.to_owned() })
     }
 
@@ -127,7 +127,7 @@ impl PathParameters for OrgPath {
 }
 
 impl PathParameters for ResourcePath {
-    fn take(values: &mut dyn Iterator<Item = &str>) -> Option<Self> {
+    fn from_values(values: &mut dyn Iterator<Item = &str>) -> Option<Self> {
         Some(ResourcePath { org: values.next()?.to_owned(), id: values.next()?.to_owned() })
     }
 
@@ -141,7 +141,7 @@ impl PathParameters for ResourcePath {
 }
 
 impl PathParameters for PartPath {
-    fn take(values: &mut dyn Iterator<Item = &str>) -> Option<Self> {
+    fn from_values(values: &mut dyn Iterator<Item = &str>) -> Option<Self> {
         let mut next = || values.next().map(str::to_owned);
         Some(PartPath { org: next()?, id: next()?, part: next()? })
     }
@@ -309,10 +309,10 @@ pub(super) enum PathValues {
 impl PathValues {
     fn parse<P: PathParameters>(&self, request: &Parts) -> Result<P, ApiError> {
         let path = match self {
-            PathValues::Plain(values) => P::take(&mut values.of(request.uri.path())),
+            PathValues::Plain(values) => P::from_values(&mut values.of(request.uri.path())),
             PathValues::Decoded(values) => {
                 let mut values = values.iter().map(String::as_str);
-                P::take(&mut values).filter(|_| values.next().is_none())
+                P::from_values(&mut values).filter(|_| values.next().is_none())
             }
         };
         path.ok_or_else(|| ApiError::internal("the handler expects other parameters than its path has"))

@@ -156,7 +156,7 @@ struct EntryPath {
 }
 
 impl PathParameters for EntryPath {
-    fn take(values: &mut dyn Iterator<Item = &str>) -> Option<Self> {
+    fn from_values(values: &mut dyn Iterator<Item = &str>) -> Option<Self> {
         let org = values.next()?.to_owned();
         let agbot = AgbotId::new(values.next()?, values.next()?);
         Some(EntryPath { org, agbot, kind: values.next()?.to_owned(), entry: values.next()?.to_owned() })

@@ -126,7 +126,7 @@ async fn create_message(
     let (capacity, limits) = (settings.limits.messages, &settings.mailboxes);
     let message_volume = measure(&request.message, limits)?;
     let usage = exchange.mailbox_usage();
-    usage.take(exchange.database(), limits, (org, id), &caller.org, (message_volume, now)).await?;
+    usage.reserve(exchange.database(), limits, (org, id), &caller.org, (message_volume, now)).await?;
     let number = op
         .write(&permission, "agbot_message.create", async |mut tx| {
             let public_key = node::find_public_key(&mut tx, &caller.org, &caller.id)
