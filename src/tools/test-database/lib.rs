@@ -2,6 +2,8 @@
 
 mod database;
 mod plan;
+mod waiting;
 
 pub use database::TestDatabase;
 pub use plan::assert_plans;
+pub use waiting::backend;

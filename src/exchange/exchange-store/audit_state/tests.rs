@@ -1,6 +1,6 @@
 //! Hashes of every kind, and hashes that a new column leaves alone.
 
-use evenkeel_test_database::TestDatabase;
+use evenkeel_test_database::{TestDatabase, backend};
 use jiff::Timestamp;
 use sqlx::migrate::Migrator;
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
@@ -96,7 +96,7 @@ async fn state_is_read_after_the_lock_was_awaited() {
     let mut first = database.connection().await;
     let mut second = database.connection().await;
     first.execute(ROWS).await.unwrap();
-    let waiting: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut second).await.unwrap();
+    let waiting = backend(&mut second).await;
     let group =
         AuditedResource { kind: Subject::HaGroup, org: "o".into(), id: "g".into(), part: String::new() };
     let node = AuditedResource { kind: Subject::Node, id: "n".into(), ..group.clone() };
@@ -109,12 +109,8 @@ async fn state_is_read_after_the_lock_was_awaited() {
         first.execute(change).await.unwrap();
         let after = recorded_after(&mut first, Some(&resource)).await;
         assert_ne!(before, after);
-        let commit = async {
-            let waits = "SELECT 1 FROM pg_locks WHERE pid = $1 AND NOT granted";
-            while sqlx::query(waits).bind(waiting).fetch_optional(&mut first).await.unwrap().is_none() {}
-            first.execute("COMMIT").await.unwrap();
-        };
-        let (found, ()) = tokio::join!(lock(&mut second, &resource), commit);
+        let commit = first.execute("COMMIT");
+        let found = database.release_when_awaited(waiting, lock(&mut second, &resource), commit).await;
         assert_eq!(found.unwrap(), after, "{resource:?}");
     }
 }
