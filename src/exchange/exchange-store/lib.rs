@@ -50,3 +50,5 @@ pub static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../../../migrat
 
 #[cfg(test)]
 mod plan_tests;
+#[cfg(test)]
+mod tests;

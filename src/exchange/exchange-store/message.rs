@@ -372,3 +372,154 @@ pub async fn count_to_agbot(tx: &mut PgConnection, org: &str, agbot: &str) -> Re
     .await?;
     Ok(row.count)
 }
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_test_database::TestDatabase;
+
+    use super::*;
+    use crate::tests::{Org, ROLES, at};
+
+    /// A message that lives until a second.
+    fn message<'m>(
+        org: &'m Org,
+        receiver: &'m str,
+        (sender_org, sender): (&'m str, &'m str),
+    ) -> NewMessage<'m> {
+        // The text has three letters in four bytes.
+        let (public_key, message) = ("k", "für");
+        NewMessage {
+            org,
+            receiver,
+            sender_org,
+            sender,
+            public_key,
+            message,
+            sent_at: at(0),
+            expires_at: at(100),
+        }
+    }
+
+    async fn send_to_node(org: &Org, message: NewMessage<'_>) -> i64 {
+        org.write(async |tx| insert_to_node(tx, message).await).await
+    }
+
+    async fn send_to_agbot(org: &Org, message: NewMessage<'_>) -> i64 {
+        org.write(async |tx| insert_to_agbot(tx, message).await).await
+    }
+
+    fn page(after: Option<i64>, limit: i64) -> MessageFilter {
+        MessageFilter { message_id: None, after, now: at(50), limit }
+    }
+
+    fn ids(messages: Vec<MessageRow>) -> Vec<i64> {
+        messages.into_iter().map(|message| message.message_id).collect()
+    }
+
+    #[test]
+    fn volume_fits_a_limit_in_messages_and_in_bytes() {
+        let limit = Volume { messages: 2, bytes: 10 };
+        assert!(limit.fits(limit));
+        assert!(!Volume { messages: 3, bytes: 1 }.fits(limit));
+        assert!(!Volume { messages: 1, bytes: 11 }.fits(limit));
+    }
+
+    #[tokio::test]
+    async fn mailbox_of_a_node_counts_bytes_of_texts_and_keys_in_all_and_of_one_sender() {
+        let (org, other) = (Org::new("mail-count").await, Org::new("mail-count-other").await);
+        org.add_nodes(&["n", "m"]).await;
+        for (org, agbot) in [(&org, "a"), (&org, "b"), (&other, "a")] {
+            org.add_agbot(agbot, "u").await;
+        }
+        for sender in [(&*org, "a"), (&org, "a"), (&org, "b"), (&other, "a")] {
+            send_to_node(&org, message(&org, "n", sender)).await;
+        }
+        send_to_node(&org, message(&org, "m", (&org, "a"))).await;
+        let mut connection = org.connection().await;
+        let usage = usage_of_node(&mut connection, (&org, "n"), (&org, "a")).await.unwrap();
+        let expected = (Volume { messages: 4, bytes: 20 }, Volume { messages: 2, bytes: 10 });
+        assert_eq!(usage, expected);
+    }
+
+    #[tokio::test]
+    async fn mailbox_of_an_agbot_counts_unexpired_messages_of_each_organization_up_to_a_bound() {
+        let org = Org::new("mail-agbot").await;
+        org.add_agbot("a", "u").await;
+        org.add_agbot("b", "u").await;
+        for sender in [("p", "n"), ("p", "m"), ("q", "n")] {
+            send_to_agbot(&org, message(&org, "a", sender)).await;
+        }
+        send_to_agbot(&org, NewMessage { expires_at: at(50), ..message(&org, "a", ("q", "n")) }).await;
+        send_to_agbot(&org, message(&org, "b", ("p", "n"))).await;
+        let mut connection = org.connection().await;
+        let mut usage = usage_of_agbot(&mut connection, &org, "a", at(50), 100).await.unwrap();
+        usage.sort_by(|left, right| left.0.cmp(&right.0));
+        let expected = [("p", 2), ("q", 1)]
+            .map(|(org, messages)| (org.to_owned(), Volume { messages, bytes: 5 * messages }));
+        assert_eq!(usage, expected);
+        let bounded = usage_of_agbot(&mut connection, &org, "a", at(50), 2).await.unwrap();
+        assert_eq!(bounded.iter().map(|(_, volume)| volume.messages).sum::<i64>(), 2);
+        let of_sender = usage_of_agbot_by_sender(&mut connection, (&org, "a"), ("q", "n")).await.unwrap();
+        assert_eq!(of_sender.messages, 2, "expired ones count until they are deleted");
+        assert_eq!(count_to_agbot(&mut connection, &org, "a").await.unwrap(), 4);
+    }
+
+    #[tokio::test]
+    async fn pages_of_a_mailbox_follow_each_other_without_expired_messages() {
+        let org = Org::new("mail-pages").await;
+        org.add_nodes(&["n"]).await;
+        org.add_agbot("a", "u").await;
+        let (mut to_node, mut to_agbot) = (Vec::new(), Vec::new());
+        for expires_at in [at(60), at(50), at(60), at(60)] {
+            to_node
+                .push(send_to_node(&org, NewMessage { expires_at, ..message(&org, "n", (&org, "a")) }).await);
+            to_agbot.push(
+                send_to_agbot(&org, NewMessage { expires_at, ..message(&org, "a", (&org, "n")) }).await,
+            );
+        }
+        let mut connection = org.connection().await;
+        for (after, expected) in [(None, [0, 2].as_slice()), (Some(2), &[3]), (Some(3), &[])] {
+            let of = |all: &[i64]| expected.iter().map(|place| all[*place]).collect::<Vec<_>>();
+            let filter = page(after.map(|place: usize| to_node[place]), 2);
+            assert_eq!(ids(list_to_node(&mut connection, &org, "n", filter).await.unwrap()), of(&to_node));
+            let filter = page(after.map(|place: usize| to_agbot[place]), 2);
+            assert_eq!(ids(list_to_agbot(&mut connection, &org, "a", filter).await.unwrap()), of(&to_agbot));
+        }
+    }
+
+    #[tokio::test]
+    async fn message_is_deleted_only_from_its_mailbox() {
+        let org = Org::new("mail-delete").await;
+        org.add_nodes(&["n", "m"]).await;
+        org.add_agbot("a", "u").await;
+        let kept = send_to_node(&org, message(&org, "n", (&org, "a"))).await;
+        send_to_node(&org, NewMessage { expires_at: at(10), ..message(&org, "n", (&org, "a")) }).await;
+        let delete = async |node: &str, id: Option<i64>| {
+            let deleted =
+                async |tx: &mut Permitted<right::NodeWrite>| delete_to_node(tx, &org, node, id, at(50)).await;
+            org.write(deleted).await
+        };
+        assert_eq!(delete("m", Some(kept)).await, 0, "of another node");
+        assert_eq!(delete("m", None).await, 0, "of another node");
+        assert_eq!(delete("n", None).await, 1, "the expired one");
+        assert_eq!(delete("n", Some(kept)).await, 1);
+    }
+
+    #[tokio::test]
+    async fn expired_messages_leave_all_mailboxes() {
+        let database = TestDatabase::new(ROLES).await;
+        let org = Org::in_database(&database, "o").await;
+        org.add_nodes(&["n"]).await;
+        org.add_agbot("a", "u").await;
+        for expires_at in [at(10), at(20)] {
+            send_to_node(&org, NewMessage { expires_at, ..message(&org, "n", (&org, "a")) }).await;
+            send_to_agbot(&org, NewMessage { expires_at, ..message(&org, "a", (&org, "n")) }).await;
+        }
+        let mut connection = org.connection().await;
+        let mut removed = Vec::new();
+        for now in [at(10), at(11), at(21)] {
+            removed.push(delete_expired(&mut connection, now).await.unwrap());
+        }
+        assert_eq!(removed, [0, 2, 2]);
+    }
+}
