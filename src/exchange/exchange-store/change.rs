@@ -308,3 +308,141 @@ pub async fn has_outbox_rows(conn: &mut PgConnection) -> Result<bool, StoreError
     .await?;
     Ok(row.has_rows)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use evenkeel_test_database::{TestDatabase, backend};
+    use sqlx::Connection;
+
+    use super::*;
+    use crate::instance::{list_behind, renew_instance, upsert_instance};
+    use crate::tests::{Org, ROLES, at};
+
+    fn change(org: &str, id: &str) -> Change {
+        Change {
+            org: org.to_owned(),
+            id: id.to_owned(),
+            category: "node",
+            resource: "node",
+            operation: "created",
+            is_public: false,
+        }
+    }
+
+    /// Writes changes of these resources of `o` at an instant.
+    async fn write(connection: &mut PgConnection, ids: &[&str], second: i64) {
+        let changes: Vec<Change> = ids.iter().map(|id| change("o", id)).collect();
+        insert_outbox(connection, &changes, at(second)).await.unwrap();
+    }
+
+    fn numbers(rows: &[SequencedChange]) -> Vec<(i64, &str)> {
+        rows.iter().map(|row| (row.change_id, row.id.as_str())).collect()
+    }
+
+    async fn sequence(connection: &mut PgConnection, limit: i64) -> Vec<SequencedChange> {
+        sequence_outbox(connection, limit, Uuid::nil()).await.unwrap().rows
+    }
+
+    #[tokio::test]
+    async fn changes_get_consecutive_numbers_in_their_order() {
+        let database = TestDatabase::new(ROLES).await;
+        let mut connection = database.connection().await;
+        write(&mut connection, &["c", "a"], 0).await;
+        write(&mut connection, &["b"], 0).await;
+        assert_eq!(numbers(&sequence(&mut connection, 2).await), [(1, "c"), (2, "a")]);
+        assert!(has_outbox_rows(&mut connection).await.unwrap());
+        assert_eq!(numbers(&sequence(&mut connection, 2).await), [(3, "b")]);
+        assert!(!has_outbox_rows(&mut connection).await.unwrap());
+        assert_eq!(get_last(&mut connection).await.unwrap(), 3);
+    }
+
+    #[tokio::test]
+    async fn change_committed_late_gets_a_number_that_no_reader_has_passed() {
+        let database = TestDatabase::new(ROLES).await;
+        let (mut slow, mut connection) = (database.connection().await, database.connection().await);
+        let mut tx = slow.begin().await.unwrap();
+        write(&mut tx, &["slow"], 0).await;
+        write(&mut connection, &["fast"], 0).await;
+        assert_eq!(numbers(&sequence(&mut connection, 10).await), [(1, "fast")]);
+        tx.commit().await.unwrap();
+        assert_eq!(numbers(&sequence(&mut connection, 10).await), [(2, "slow")]);
+        let found = list_after(&mut connection, 1, 10).await.unwrap();
+        assert_eq!(numbers(&found), [(2, "slow")]);
+    }
+
+    #[tokio::test]
+    async fn sequencing_waits_for_another_one_and_takes_what_was_written_meanwhile() {
+        let database = TestDatabase::new(ROLES).await;
+        let (mut first, mut second) = (database.connection().await, database.connection().await);
+        let mut tx = first.begin().await.unwrap();
+        assert_eq!(lock_sequence(&mut tx).await.unwrap(), 0);
+        write(&mut tx, &["a", "b"], 0).await;
+        assert_eq!(sequence(&mut tx, 1).await.len(), 1);
+        let process = backend(&mut second).await;
+        let found = database.release_when_awaited(process, sequence(&mut second, 10), tx.commit()).await;
+        assert_eq!(numbers(&found), [(2, "b")]);
+    }
+
+    #[tokio::test]
+    async fn reader_behind_the_pruned_changes_finds_where_they_begin() {
+        let database = TestDatabase::new(ROLES).await;
+        let mut connection = database.connection().await;
+        for (second, id) in ["a", "b", "c", "d"].into_iter().enumerate() {
+            write(&mut connection, &[id], i64::try_from(second).unwrap()).await;
+        }
+        sequence(&mut connection, 10).await;
+        assert_eq!(delete_before(&mut connection, at(2)).await.unwrap(), 2);
+        assert_eq!(numbers(&list_after(&mut connection, 0, 1).await.unwrap()), [(3, "c")]);
+        assert_eq!(find_first_since(&mut connection, at(0)).await.unwrap(), Some(3));
+        assert_eq!(find_first_since(&mut connection, at(3)).await.unwrap(), Some(4));
+        assert_eq!(find_first_since(&mut connection, at(4)).await.unwrap(), None);
+        assert_eq!(get_last(&mut connection).await.unwrap(), 4, "numbers are never given again");
+    }
+
+    #[tokio::test]
+    async fn changes_are_removed_of_one_organization_by_number_or_all() {
+        let database = TestDatabase::new(ROLES).await;
+        let org = Org::in_database(&database, "o").await;
+        let mut connection = org.connection().await;
+        let changes = ["o", "p", "o", "o"].map(|org| change(org, "n"));
+        insert_outbox(&mut connection, &changes, at(0)).await.unwrap();
+        sequence(&mut connection, 10).await;
+        let delete = async |ids: &[i64]| org.write(async |tx| delete_of_org(tx, "o", ids).await).await;
+        assert_eq!(delete(&[1, 2]).await, 1, "2 is of another organization");
+        assert_eq!(delete(&[]).await, 2);
+        assert_eq!(numbers(&list_after(&mut connection, 0, 10).await.unwrap()), [(2, "n")]);
+    }
+
+    #[tokio::test]
+    async fn write_waits_for_the_other_exchanges_that_live() {
+        let database = TestDatabase::new(ROLES).await;
+        let mut connection = database.connection().await;
+        let [own, live, dead] = [1, 2, 3].map(Uuid::from_u128);
+        let long = Duration::from_secs(600);
+        for (instance, lease) in [(own, long), (live, long), (dead, Duration::ZERO)] {
+            upsert_instance(&mut connection, instance, 0, lease).await.unwrap();
+        }
+        write(&mut connection, &["a"], 0).await;
+        assert_eq!(sequence_outbox(&mut connection, 10, own).await.unwrap().peers, [live]);
+        assert_eq!(list_behind(&mut connection, &[live, dead], 1).await.unwrap(), [live]);
+        assert!(renew_instance(&mut connection, live, 1, long).await.unwrap());
+        assert!(list_behind(&mut connection, &[live, dead], 1).await.unwrap().is_empty());
+        assert!(!renew_instance(&mut connection, dead, 1, long).await.unwrap(), "its lease is over");
+    }
+
+    #[tokio::test]
+    async fn sequencing_notifies_only_when_another_exchange_lives() {
+        let database = TestDatabase::new(ROLES).await;
+        let mut connection = database.connection().await;
+        let mut listener = sqlx::postgres::PgListener::connect(database.url()).await.unwrap();
+        listener.listen(CHANNEL).await.unwrap();
+        write(&mut connection, &["a"], 0).await;
+        sequence(&mut connection, 10).await;
+        upsert_instance(&mut connection, Uuid::max(), 1, Duration::from_secs(600)).await.unwrap();
+        write(&mut connection, &["b", "c"], 0).await;
+        sequence(&mut connection, 10).await;
+        assert_eq!(listener.recv().await.unwrap().payload(), "3");
+    }
+}
