@@ -375,3 +375,134 @@ pub async fn delete_members(
     .await?;
     Ok(done.rows_affected())
 }
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_test_database::backend;
+
+    use super::*;
+    use crate::account::delete_account;
+    use crate::node::{delete_node, find_node};
+    use crate::tests::{Org, at, commit, shared, texts};
+
+    async fn add_group(org: &Org, name: &str, owner: Option<&str>, is_admin: bool) {
+        let group = HaGroup {
+            org: org.to_string(),
+            name: name.to_owned(),
+            description: Some("about".to_owned()),
+            orchestration: None,
+            is_admin,
+            owner: owner.map(|owner| org.user(owner)),
+            updated_at: at(0),
+        };
+        org.write(async |tx| insert_group(tx, &group).await).await;
+    }
+
+    async fn add_members(org: &Org, group: &str, nodes: &[&str]) -> u64 {
+        let nodes = texts(nodes);
+        org.write(async |tx| insert_members(tx, org, group, &nodes).await).await
+    }
+
+    #[tokio::test]
+    async fn node_that_enters_two_groups_at_once_is_in_the_first() {
+        let org = Org::new("group-race").await;
+        org.add_nodes(&["m", "n"]).await;
+        add_group(&org, "first", None, false).await;
+        add_group(&org, "second", None, false).await;
+        let (mut winner, mut loser) = (org.begin().await, org.begin().await);
+        let nodes = texts(&["n", "m"]);
+        assert_eq!(insert_members(&mut winner, &org, "first", &nodes[..1]).await.unwrap(), 1);
+        let process = backend(&mut loser).await;
+        let enter = insert_members(&mut loser, &org, "second", &nodes);
+        let added = shared().await.release_when_awaited(process, enter, commit(winner)).await;
+        assert_eq!(added.unwrap(), 1, "only the free node");
+        commit(loser).await;
+        let mut connection = org.connection().await;
+        let found = list_memberships(&mut connection, &org, &nodes).await.unwrap();
+        let found: Vec<_> = found.iter().map(|row| (row.node.as_str(), row.ha_group.as_str())).collect();
+        assert_eq!(found, [("m", "second"), ("n", "first")]);
+    }
+
+    #[tokio::test]
+    async fn writes_that_lock_the_same_nodes_in_other_orders_wait_for_each_other() {
+        let org = Org::new("group-lock").await;
+        org.add_nodes(&["a", "b", "c"]).await;
+        add_group(&org, "g", None, false).await;
+        add_members(&org, "g", &["b", "a"]).await;
+        let (mut first, mut second) = (org.begin::<right::HaGroupWrite>().await, org.begin().await);
+        let found = lock_members(&mut first, &org, "g").await.unwrap();
+        assert_eq!(found.iter().map(|row| row.node.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        let process = backend(&mut second).await;
+        let nodes = texts(&["c", "absent", "b"]);
+        let waiter = async {
+            let second: &mut Permitted<right::HaGroupWrite> = &mut second;
+            lock_candidates(second, &org, &nodes).await.unwrap()
+        };
+        let found = shared().await.release_when_awaited(process, waiter, commit(first)).await;
+        assert_eq!(found.iter().map(|row| row.node.as_str()).collect::<Vec<_>>(), ["b", "c"]);
+    }
+
+    #[tokio::test]
+    async fn members_are_removed_only_from_their_group() {
+        let org = Org::new("group-leave").await;
+        org.add_nodes(&["a", "b", "c"]).await;
+        for (group, nodes) in [("g", ["a", "b"].as_slice()), ("h", &["c"])] {
+            add_group(&org, group, None, false).await;
+            add_members(&org, group, nodes).await;
+        }
+        let nodes = texts(&["a", "c"]);
+        let removed = org.write(async |tx| delete_members(tx, &org, "g", &nodes).await).await;
+        assert_eq!(removed, 1);
+        let mut connection = org.connection().await;
+        assert_eq!(list_members(&mut connection, &org, "g").await.unwrap(), ["b"]);
+        assert_eq!(list_members(&mut connection, &org, "h").await.unwrap(), ["c"]);
+    }
+
+    #[tokio::test]
+    async fn membership_ends_with_the_node_or_the_group_and_outlives_the_creator() {
+        let org = Org::new("group-end").await;
+        org.add_account("creator").await;
+        org.add_nodes(&["a", "b"]).await;
+        add_group(&org, "g", Some("creator"), false).await;
+        add_members(&org, "g", &["a", "b"]).await;
+        org.write(async |tx| delete_account(tx, &org, "creator").await).await;
+        org.write(async |tx| delete_node(tx, &org, "a").await).await;
+        let mut connection = org.connection().await;
+        let group = lock_group(&mut connection, &org, "g").await.unwrap();
+        assert_eq!(group.expect("it stays").owner, None);
+        assert_eq!(list_members(&mut connection, &org, "g").await.unwrap(), ["b"]);
+        org.write(async |tx| delete_group(tx, &org, "g").await).await;
+        let node = find_node(&mut connection, &org, "b").await.unwrap();
+        assert_eq!(node.expect("it stays").ha_group, None);
+    }
+
+    #[tokio::test]
+    async fn pages_of_groups_are_in_the_order_of_bytes_and_show_a_user_its_own_nodes() {
+        let org = Org::new("group-list").await;
+        org.add_account("v").await;
+        org.add_nodes(&["a", "b"]).await;
+        org.insert_node(&crate::node::NodeRow { owner: "v".to_owned(), ..org.node("c") }).await;
+        for (name, is_admin) in [("b", false), ("B", true), ("a", false)] {
+            add_group(&org, name, None, is_admin).await;
+        }
+        add_members(&org, "b", &["c", "b", "a"]).await;
+        let view = HaGroupView {
+            members_of: Some(org.user("u")),
+            describes_admin_groups: false,
+            is_document: false,
+        };
+        let mut connection = org.connection().await;
+        let mut page = async |after: Option<&str>| {
+            list_groups(&mut connection, &org, None, &view, after, 2).await.unwrap()
+        };
+        let first = page(None).await.expect("groups");
+        assert_eq!((first.count, first.last.as_str()), (2, "a"));
+        let json: Value = serde_json::from_str(&format!("[{}]", first.json)).unwrap();
+        assert_eq!((&json[0]["name"], &json[0]["description"]), (&"B".into(), &"".into()));
+        assert_eq!((&json[1]["name"], &json[1]["description"]), (&"a".into(), &"about".into()));
+        let second = page(Some("a")).await.expect("groups");
+        let json: Value = serde_json::from_str(&second.json).unwrap();
+        assert_eq!(json["members"], serde_json::json!(["a", "b"]));
+        assert_eq!(page(Some("b")).await, None);
+    }
+}
