@@ -102,3 +102,46 @@ pub async fn is_node_known_alive(conn: &mut PgConnection, org: &str, node: &str)
     .await?;
     Ok(row.is_known)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agbot::find_agbot;
+    use crate::node::find_node;
+    use crate::tests::{Org, at};
+
+    #[tokio::test]
+    async fn older_heartbeat_replaces_only_one_from_the_future() {
+        let org = Org::new("heartbeat-order").await;
+        org.add_nodes(&["n"]).await;
+        org.add_agbot("a", "u").await;
+        let mut connection = org.connection().await;
+        for (seen_at, now, expected) in [
+            (at(10), at(10), at(10)),
+            (at(5), at(10), at(10)),
+            (at(30), at(30), at(30)),
+            // The clock was set back by less than those of exchanges differ, then by more.
+            (at(25), at(25), at(30)),
+            (at(24), at(24), at(24)),
+        ] {
+            let heartbeat = |id: &str| Heartbeat { org: org.to_string(), id: id.to_owned(), seen_at };
+            upsert_nodes(&mut connection, &[heartbeat("n")], now).await.unwrap();
+            update_agbots(&mut connection, &[heartbeat("a")], now).await.unwrap();
+            let node = find_node(&mut connection, &org, "n").await.unwrap().unwrap();
+            let agbot = find_agbot(&mut connection, &org, "a").await.unwrap().unwrap();
+            assert_eq!((node.seen_at, agbot.seen_at), (Some(expected), expected), "{seen_at}");
+        }
+    }
+
+    #[tokio::test]
+    async fn heartbeats_of_deleted_nodes_do_not_hinder_those_of_others() {
+        let org = Org::new("heartbeat-gone").await;
+        org.add_nodes(&["n"]).await;
+        let mut connection = org.connection().await;
+        let batch =
+            ["gone", "n"].map(|id| Heartbeat { org: org.to_string(), id: id.to_owned(), seen_at: at(1) });
+        upsert_nodes(&mut connection, &batch, at(1)).await.unwrap();
+        assert!(is_node_known_alive(&mut connection, &org, "n").await.unwrap());
+        assert!(!is_node_known_alive(&mut connection, &org, "gone").await.unwrap());
+    }
+}

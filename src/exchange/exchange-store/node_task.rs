@@ -377,3 +377,94 @@ pub async fn has_live_of_policy(conn: &mut PgConnection, policy: &str) -> Result
     .await?;
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tests::{Org, at};
+
+    fn wanted(policy: &str, desired: &str) -> WantedTask {
+        WantedTask {
+            policy: policy.to_owned(),
+            workload_unit: "all".to_owned(),
+            slot: Some(1),
+            spec_version: 1,
+            desired: desired.to_owned(),
+            agreement: Some("agreed".to_owned()),
+            fencing: 1,
+            supervision: Some(json!({"command": {"id": "c"}})),
+        }
+    }
+
+    fn report(state: &str) -> ReportedTask {
+        let (message, error, exit_code) = (None, None, None);
+        ReportedTask { state: state.to_owned(), seq: 7, reported_at: Some(at(1)), message, error, exit_code }
+    }
+
+    async fn publish(
+        org: &Org,
+        (node, task): (&str, &str),
+        row: &WantedTask,
+        agbot: Option<&str>,
+        second: i64,
+    ) {
+        org.write(async |tx| upsert(tx, (org, node), task, row, agbot, at(second)).await).await;
+    }
+
+    #[tokio::test]
+    async fn published_task_keeps_its_report_and_its_agbot() {
+        let org = Org::new("task-report").await;
+        org.add_nodes(&["n"]).await;
+        publish(&org, ("n", "t"), &wanted("o/p", "running"), Some("o/a"), 0).await;
+        org.write(async |tx| update_report(tx, &org, "n", "t", &report("running"), at(1)).await).await;
+        for health in [json!({"a": 1, "b": {"x": 1}}), json!({"b": {"y": 2}})] {
+            org.write(async |tx| merge_health(tx, &org, "n", "t", &health, at(2)).await).await;
+        }
+        publish(&org, ("n", "t"), &WantedTask { fencing: 2, ..wanted("o/p", "shutdown") }, None, 3).await;
+        let mut connection = org.connection().await;
+        let row = lock(&mut connection, &org, "n", "t").await.unwrap().expect("the task");
+        assert_eq!((row.wanted.desired.as_str(), row.wanted.fencing), ("shutdown", 2));
+        assert_eq!(row.reported, report("running"));
+        assert_eq!(row.health, Some(json!({"a": 1, "b": {"y": 2}})));
+        assert_eq!(row.agbot.as_deref(), Some("o/a"));
+    }
+
+    #[tokio::test]
+    async fn task_is_found_by_agreement_or_command_on_its_node_the_newest() {
+        let org = Org::new("task-find").await;
+        org.add_nodes(&["n", "m"]).await;
+        for (node, task, second) in [("n", "new", 2), ("n", "old", 1), ("m", "other", 3)] {
+            publish(&org, (node, task), &wanted("o/p", "running"), None, second).await;
+        }
+        let mut connection = org.connection().await;
+        for (agreement, command, expected) in [
+            (Some("agreed"), None, Some("new")),
+            (None, Some("c"), Some("new")),
+            (None, Some("d"), None),
+            (None, None, None),
+        ] {
+            let found = find_by(&mut connection, (&org, "n"), agreement, command).await.unwrap();
+            assert_eq!(found.as_deref(), expected, "{agreement:?} {command:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn policy_lives_while_a_task_that_is_to_run_has_not_ended() {
+        let org = Org::new("task-live").await;
+        org.add_nodes(&["n", "m"]).await;
+        let policy = "task-live/p";
+        publish(&org, ("n", "1"), &wanted(policy, "running"), None, 0).await;
+        publish(&org, ("m", "2"), &wanted(policy, "ready"), None, 0).await;
+        publish(&org, ("m", "3"), &wanted(policy, "shutdown"), None, 0).await;
+        let mut connection = org.connection().await;
+        assert_eq!(count_agents_of_policy(&mut connection, policy, "1").await.unwrap(), (0, 2));
+        org.write(async |tx| update_report(tx, &org, "n", "1", &report("failed"), at(1)).await).await;
+        assert_eq!(count_agents_of_policy(&mut connection, policy, "1").await.unwrap(), (0, 1));
+        assert!(has_live_of_policy(&mut connection, policy).await.unwrap());
+        assert!(org.write(async |tx| delete(tx, &org, "m", "2").await).await);
+        assert!(!has_live_of_policy(&mut connection, policy).await.unwrap());
+        assert_eq!(count_of_node(&mut connection, &org, "m").await.unwrap(), 1);
+    }
+}
