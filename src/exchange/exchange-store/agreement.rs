@@ -390,3 +390,97 @@ pub async fn is_deployed(
     .await?;
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::NodeRow;
+    use crate::tests::Org;
+
+    async fn is_held(org: &Org, node: &str, agreement: &str) -> bool {
+        let mut connection = org.connection().await;
+        let found = list_of_node(&mut connection, org, node, Some(agreement), None, 10).await.unwrap();
+        !found.is_empty()
+    }
+
+    #[tokio::test]
+    async fn agreement_recorded_again_moves_between_nodes_of_one_owner_alone() {
+        let org = Org::new("agreement-node").await;
+        org.add_account("v").await;
+        org.add_nodes(&["n", "m"]).await;
+        org.insert_node(&NodeRow { owner: "v".to_owned(), ..org.node("foreign") }).await;
+        for node in ["n", "foreign", "m"] {
+            org.add_node_agreement(node, "moved", "", "made").await;
+        }
+        let held = [is_held(&org, "n", "moved").await, is_held(&org, "m", "moved").await];
+        assert_eq!(held, [false, true]);
+        assert!(is_held(&org, "foreign", "moved").await, "naming an id takes nothing away");
+    }
+
+    #[tokio::test]
+    async fn agreement_of_an_agbot_is_active_for_its_owner_and_itself() {
+        let org = Org::new("agreement-agbot").await;
+        org.add_account("v").await;
+        for (agbot, owner) in [("a", "u"), ("b", "u"), ("foreign", "v")] {
+            org.add_agbot(agbot, owner).await;
+        }
+        for (agbot, state) in [("a", "made"), ("foreign", "made"), ("b", "made")] {
+            org.add_agbot_agreement(agbot, "agbot-moved", state, None).await;
+        }
+        org.add_agbot_agreement("a", "agbot-ended", "", None).await;
+        let mut connection = org.connection().await;
+        let moved = list_of_agbot(&mut connection, &org, "a", Some("agbot-moved"), None, 10).await.unwrap();
+        assert!(moved.is_empty());
+        let (owner, nobody) = (org.user("u"), org.user("w"));
+        for (agreement, agbot, owner, expected) in [
+            ("agbot-moved", None, &owner, true),
+            ("agbot-moved", Some("b"), &nobody, true),
+            ("agbot-moved", Some("foreign"), &nobody, true),
+            ("agbot-moved", Some("a"), &nobody, false),
+            ("agbot-moved", None, &nobody, false),
+            ("agbot-ended", None, &owner, false),
+            ("absent", None, &owner, false),
+        ] {
+            let agbot = agbot.map(|agbot| (&*org, agbot));
+            let found = is_active(&mut connection, agreement, agbot, owner).await.unwrap();
+            assert_eq!(found, expected, "{agreement} {agbot:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn agbot_that_named_the_node_of_an_agreement_keeps_to_it() {
+        let org = Org::new("agreement-named").await;
+        org.add_agbot("a", "u").await;
+        let [n, m] = ["n", "m"].map(|node| NodeId::new(&org, node));
+        org.add_agbot_agreement("a", "unnamed", "made", None).await;
+        for node in [Some(n.as_str()), None] {
+            org.add_agbot_agreement("a", "named", "made", node).await;
+        }
+        let mut connection = org.connection().await;
+        for (agbot, agreement, node, expected) in [
+            ("a", "named", &n, true),
+            ("a", "named", &m, false),
+            ("a", "unnamed", &m, true),
+            ("b", "unnamed", &m, false),
+        ] {
+            let found = is_of_agbot(&mut connection, (&org, agbot), agreement, node).await.unwrap();
+            assert_eq!(found, expected, "{agbot} {agreement} {node}");
+        }
+    }
+
+    #[tokio::test]
+    async fn pages_of_agreements_follow_their_ids() {
+        let org = Org::new("agreement-pages").await;
+        org.add_nodes(&["n", "m"]).await;
+        for (node, agreement) in [("n", "c"), ("n", "a"), ("m", "b"), ("n", "d")] {
+            org.add_node_agreement(node, &format!("page-{agreement}"), "", "made").await;
+        }
+        let mut connection = org.connection().await;
+        let mut page = async |after: Option<&str>| {
+            let found = list_of_node(&mut connection, &org, "n", None, after, 2).await.unwrap();
+            found.into_iter().map(|row| row.agreement).collect::<Vec<_>>()
+        };
+        assert_eq!(page(None).await, ["page-a", "page-c"]);
+        assert_eq!(page(Some("page-c")).await, ["page-d"]);
+    }
+}

@@ -179,3 +179,64 @@ pub async fn delete_api_key(
     .await?;
     Ok(done.rows_affected() > 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::delete_account;
+    use crate::identity::{find_by_api_key, list_imported_api_keys};
+    use crate::tests::{Org, at, texts};
+
+    /// Adds a key whose hash is that of the organization and a name.
+    async fn add(org: &Org, account: &str, creator: Option<UserId>, hash: &str) -> Uuid {
+        let id = Uuid::new_v4();
+        let (label, description) = (None, None);
+        let (owner_org, account) = (org.to_string(), account.to_owned());
+        let key = ApiKey { id, org: owner_org, account, label, description, creator, updated_at: at(0) };
+        org.write(async |tx| insert_api_key(tx, &key, hash).await).await;
+        id
+    }
+
+    #[tokio::test]
+    async fn keys_that_an_account_made_for_others_go_without_its_own_and_those_of_namesakes() {
+        let (org, other) = (Org::new("key-made").await, Org::new("key-made-other").await);
+        for (org, account) in [(&org, "v"), (&org, "w"), (&other, "v")] {
+            org.add_account(account).await;
+        }
+        let maker = Some(org.user("u"));
+        for (org, account, creator, hash) in [
+            (&org, "u", maker.clone(), "made 1"),
+            (&org, "v", maker.clone(), "made 2"),
+            (&org, "v", maker.clone(), "made 3"),
+            (&other, "u", maker, "made 4"),
+            (&org, "w", Some(other.user("u")), "made 5"),
+            (&org, "w", None, "made 6"),
+        ] {
+            add(org, account, creator, hash).await;
+        }
+        let mut connection = org.connection().await;
+        let found = delete_made_for_others(&mut connection, &org, "u").await.unwrap();
+        assert_eq!(found, BTreeSet::from([org.user("v"), other.user("u")]));
+        let left = list_api_keys(&mut connection, &org, &texts(&["u", "v", "w"])).await.unwrap();
+        assert_eq!(left.iter().map(|key| key.account.as_str()).collect::<Vec<_>>(), ["u", "w", "w"]);
+    }
+
+    #[tokio::test]
+    async fn key_is_known_only_in_its_organization_and_to_its_account() {
+        let (org, other) = (Org::new("key-scope").await, Org::new("key-scope-other").await);
+        org.add_account("v").await;
+        let id = add(&org, "v", None, "scope").await;
+        add(&org, "u", None, "$2a$imported").await;
+        let mut connection = org.connection().await;
+        let found = find_by_api_key(&mut connection, &org, "scope").await.unwrap().expect("its account");
+        assert_eq!((found.id.as_str(), found.api_key), ("v", Some(id)));
+        assert_eq!(find_by_api_key(&mut connection, &other, "scope").await.unwrap(), None);
+        let imported = list_imported_api_keys(&mut connection, &org).await.unwrap();
+        assert_eq!(imported.iter().map(|found| found.id.as_str()).collect::<Vec<_>>(), ["u"]);
+        assert!(find_api_key(&mut connection, &org, "u", id).await.unwrap().is_none());
+        assert!(!org.write(async |tx| delete_api_key(tx, &org, "u", id).await).await, "of another account");
+        org.write(async |tx| delete_account(tx, &org, "v").await).await;
+        assert_eq!(find_by_api_key(&mut connection, &org, "scope").await.unwrap(), None);
+        assert_eq!(find_creator(&mut connection, id).await.unwrap(), None);
+    }
+}

@@ -184,3 +184,59 @@ pub async fn update_password_hash(
     .await?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_access::right;
+    use evenkeel_test_database::backend;
+
+    use super::*;
+    use crate::tests::{Org, commit, shared};
+
+    #[tokio::test]
+    async fn login_is_the_node_before_the_agbot_before_the_account_of_its_name() {
+        let org = Org::new("identity-kinds").await;
+        let mut connection = org.connection().await;
+        let mut kinds = Vec::new();
+        for step in 0..3 {
+            match step {
+                0 => {}
+                1 => org.add_agbot("u", "u").await,
+                _ => org.add_nodes(&["u"]).await,
+            }
+            let found = find_identity(&mut connection, &org, "u").await.unwrap().expect("a login");
+            kinds.push((found.kind, found.owner.is_some()));
+        }
+        assert_eq!(
+            kinds,
+            [(IdentityKind::Account, false), (IdentityKind::Agbot, true), (IdentityKind::Node, true)]
+        );
+    }
+
+    #[tokio::test]
+    async fn second_creation_of_a_name_sees_the_first() {
+        let org = Org::new("identity-lock").await;
+        let (mut first, mut second) =
+            (org.begin::<right::NodeWrite>().await, org.begin::<right::NodeWrite>().await);
+        lock_name(&mut first, &org, "n").await.unwrap();
+        lock_name(&mut second, &org, "m").await.unwrap();
+        crate::node::insert_node(&mut first, &org.node("n"), "token").await.unwrap();
+        let process = backend(&mut second).await;
+        let waiter = lock_name(&mut second, &org, "n");
+        shared().await.release_when_awaited(process, waiter, commit(first)).await.unwrap();
+        assert!(find_identity(&mut second, &org, "n").await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn password_that_was_changed_meanwhile_stays() {
+        let org = Org::new("identity-password").await;
+        let mut connection = org.connection().await;
+        let set = "UPDATE account SET password_hash = 'new' WHERE org = 'identity-password'";
+        sqlx::query(set).execute(&mut *connection).await.unwrap();
+        for (old, expected) in [("old", "new"), ("new", "rehashed")] {
+            update_password_hash(&mut connection, &org, "u", old, "rehashed").await.unwrap();
+            let found = find_identity(&mut connection, &org, "u").await.unwrap().expect("the account");
+            assert_eq!(found.secret_hash.as_deref(), Some(expected));
+        }
+    }
+}
