@@ -182,3 +182,68 @@ pub async fn delete_before(conn: &mut PgConnection, before: Timestamp) -> Result
     .await?;
     Ok(done.rows_affected())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heartbeat::{Heartbeat, upsert_nodes};
+    use crate::tests::{Org, at};
+
+    /// Adds nodes that were seen at a second and have an agreement.
+    async fn add_running(org: &Org, nodes: &[&str], second: i64) {
+        org.add_nodes(nodes).await;
+        let seen =
+            |node: &&str| Heartbeat { org: org.to_string(), id: (*node).to_owned(), seen_at: at(second) };
+        let batch: Vec<Heartbeat> = nodes.iter().map(seen).collect();
+        upsert_nodes(&mut *org.connection().await, &batch, at(second)).await.unwrap();
+        for node in nodes {
+            org.add_node_agreement(node, &format!("departure-{node}"), "", "made").await;
+        }
+    }
+
+    async fn leave(org: &Org, nodes: &[&str], remainder: Remainder, second: i64) {
+        let key = |id: &&str| ResourceKey { org: org.to_string(), id: (*id).to_owned() };
+        let nodes: Vec<ResourceKey> = nodes.iter().map(key).collect();
+        let record =
+            async |tx: &mut Permitted<right::NodeWrite>| insert(tx, &nodes, remainder, at(second)).await;
+        org.write(record).await;
+    }
+
+    async fn departed(org: &Org) -> Vec<(String, Timestamp, Timestamp)> {
+        let found = list(&mut *org.connection().await, org).await.unwrap();
+        found.into_iter().map(|row| (row.node, row.deleted_at, row.seen_at)).collect()
+    }
+
+    #[tokio::test]
+    async fn node_departs_when_something_may_run_there() {
+        let org = Org::new("departure").await;
+        add_running(&org, &["running", "stays"], 5).await;
+        add_running(&org, &["ahead"], 90).await;
+        org.add_nodes(&["idle", "unstopped"]).await;
+        leave(&org, &["running", "ahead", "idle", "absent"], Remainder::AsRecorded, 10).await;
+        leave(&org, &["unstopped"], Remainder::Unstopped, 20).await;
+        let found = departed(&org).await;
+        let expected = [("ahead", at(10), at(10)), ("running", at(10), at(5)), ("unstopped", at(20), at(20))];
+        assert_eq!(found, expected.map(|(node, deleted_at, seen_at)| (node.to_owned(), deleted_at, seen_at)));
+        leave(&org, &["running"], Remainder::AsRecorded, 30).await;
+        assert_eq!(departed(&org).await[1].1, at(30), "a node of the same name");
+    }
+
+    #[tokio::test]
+    async fn newest_departures_of_an_account_are_kept() {
+        let org = Org::new("departure-many").await;
+        add_running(&org, &["last"], 0).await;
+        let rows = "INSERT INTO node_departure (org, node, token_hash, deleted_at, seen_at, owner)
+                    SELECT $1, owner || number, '', timestamptz '2020-01-01' + make_interval(secs => number), now(), owner
+                    FROM UNNEST(ARRAY[$1 || '/u', $1 || '/v']) AS owner, generate_series(1, $2) AS number";
+        let mut connection = org.connection().await;
+        sqlx::query(rows).bind(&*org).bind(MOST_OF_ACCOUNT).execute(&mut *connection).await.unwrap();
+        leave(&org, &["last"], Remainder::AsRecorded, 0).await;
+        for (node, is_kept) in [("u1", false), ("u2", true), ("v1", true)] {
+            let found =
+                find_token_hash(&mut connection, &org, &format!("departure-many/{node}")).await.unwrap();
+            assert_eq!(found.is_some(), is_kept, "{node}");
+        }
+        assert!(find_token_hash(&mut connection, &org, "last").await.unwrap().is_some());
+    }
+}

@@ -271,3 +271,42 @@ pub async fn delete_organization(
     .await?;
     Ok(done.rows_affected() > 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_test_database::TestDatabase;
+    use sqlx::{AssertSqlSafe, Executor};
+
+    use super::*;
+    use crate::tests::{Org, ROLES};
+
+    /// Counts the rows of an organization in each table that has a column for it.
+    async fn counts(connection: &mut PgConnection, org: &str) -> Vec<(String, i64)> {
+        let tables = "SELECT table_name::text FROM information_schema.columns
+                      WHERE table_schema = 'public' AND column_name = 'org' ORDER BY table_name";
+        let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&mut *connection).await.unwrap();
+        let mut counts = Vec::new();
+        for table in tables {
+            let count = format!("SELECT count(*) FROM {table} WHERE org = $1");
+            let count = sqlx::query_scalar(AssertSqlSafe(count)).bind(org);
+            counts.push((table, count.fetch_one(&mut *connection).await.unwrap()));
+        }
+        counts.retain(|(_, count)| *count > 0);
+        counts
+    }
+
+    #[tokio::test]
+    async fn deleted_organization_leaves_no_rows() {
+        let database = TestDatabase::new(ROLES).await;
+        let other = Org::in_database(&database, "p").await;
+        let mut connection = database.connection().await;
+        connection.execute(include_str!("audit_state/rows.sql")).await.unwrap();
+        let before = counts(&mut connection, "o").await;
+        assert!(before.len() > 20, "{before:?}");
+        let kept = counts(&mut connection, &other).await;
+        assert!(other.write(async |tx| delete_organization(tx, "o").await).await);
+        let left = counts(&mut connection, "o").await;
+        assert!(left.is_empty(), "{left:?}");
+        assert_eq!(counts(&mut connection, &other).await, kept);
+    }
+}
