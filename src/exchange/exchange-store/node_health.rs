@@ -149,3 +149,36 @@ pub async fn list_running(
     .await?;
     Ok(rows.into_iter().map(|row| (row.node, row.seen_at.map(from_sql))).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heartbeat::{Heartbeat, upsert_nodes};
+    use crate::node::NodeRow;
+    use crate::tests::{Org, at, texts};
+
+    #[tokio::test]
+    async fn page_of_health_has_so_many_nodes_with_all_of_their_agreements() {
+        let org = Org::new("health-pages").await;
+        org.add_account("v").await;
+        org.add_nodes(&["a", "b", "unseen"]).await;
+        org.insert_node(&NodeRow { owner: "v".to_owned(), ..org.node("c") }).await;
+        let seen =
+            ["a", "b", "c"].map(|id| Heartbeat { org: org.to_string(), id: id.to_owned(), seen_at: at(1) });
+        let mut connection = org.connection().await;
+        upsert_nodes(&mut connection, &seen, at(1)).await.unwrap();
+        for agreement in ["health-2", "health-1"] {
+            org.add_node_agreement("a", agreement, "", "made").await;
+        }
+        let (orgs, owner) = (texts(&[&org]), org.user("u"));
+        let mut page = async |owner: Option<&UserId>, after: Option<&str>| {
+            let after = after.map(|id| ResourceKey { org: org.to_string(), id: id.to_owned() });
+            let rows = list_health(&mut connection, (&orgs, owner), "", after.as_ref(), 2).await.unwrap();
+            let agreement = |row: HealthRow| row.agreement.map_or(row.node, |(agreement, _)| agreement);
+            rows.into_iter().map(agreement).collect::<Vec<_>>()
+        };
+        assert_eq!(page(None, None).await, ["health-1", "health-2", "b"]);
+        assert_eq!(page(None, Some("b")).await, ["c"]);
+        assert_eq!(page(Some(&owner), Some("a")).await, ["b"]);
+    }
+}

@@ -294,3 +294,131 @@ pub async fn delete_session(
     .await?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heartbeat::{Heartbeat, upsert_nodes};
+    use crate::node::NodeRow;
+    use crate::tests::{Org, at, texts};
+
+    const URL: &str = "o/service";
+
+    async fn see(org: &Org, nodes: &[&str], second: i64) {
+        let heartbeat =
+            |node: &&str| Heartbeat { org: org.to_string(), id: (*node).to_owned(), seen_at: at(second) };
+        let batch: Vec<Heartbeat> = nodes.iter().map(heartbeat).collect();
+        upsert_nodes(&mut *org.connection().await, &batch, at(second)).await.unwrap();
+    }
+
+    fn names(rows: &[FoundNodeRow]) -> Vec<&str> {
+        rows.iter().map(|row| row.node.as_str()).collect()
+    }
+
+    fn policy_search(orgs: &[String]) -> PolicySearch<'_> {
+        PolicySearch {
+            orgs,
+            owner: None,
+            arch: None,
+            service_url: URL,
+            since: None,
+            until: None,
+            after: None,
+            limit: Some(10),
+        }
+    }
+
+    #[tokio::test]
+    async fn pages_of_a_policy_search_over_organizations_show_each_node_once_in_the_order_of_changes() {
+        let (one, two) = (Org::new("search-pages-1").await, Org::new("search-pages-2").await);
+        for (org, node, second) in
+            [(&one, "c", 1), (&one, "a", 2), (&one, "d", 2), (&two, "b", 2), (&two, "a", 3), (&one, "e", 4)]
+        {
+            org.insert_node(&NodeRow { updated_at: at(second), ..org.node(node) }).await;
+            see(org, &[node], 0).await;
+        }
+        let orgs = texts(&[&one, &two]);
+        let mut connection = one.connection().await;
+        let mut found: Vec<FoundNodeRow> = Vec::new();
+        loop {
+            let last = found.last().cloned();
+            let after = last.as_ref().map(|row| (row.updated_at, row.org.as_str(), row.node.as_str()));
+            let search = PolicySearch { after, until: Some(at(3)), limit: Some(2), ..policy_search(&orgs) };
+            let page = list_for_policy(&mut connection, search).await.unwrap();
+            if page.is_empty() {
+                break;
+            }
+            found.extend(page);
+        }
+        assert_eq!(names(&found), ["c", "a", "d", "b", "a"]);
+        let search = PolicySearch { since: Some(at(3)), ..policy_search(&orgs) };
+        assert_eq!(names(&list_for_policy(&mut connection, search).await.unwrap()), ["a", "e"]);
+    }
+
+    #[tokio::test]
+    async fn policy_search_finds_nodes_that_were_seen_and_lack_the_service() {
+        let org = Org::new("search-policy").await;
+        org.add_account("v").await;
+        for row in [
+            org.node("found"),
+            NodeRow { owner: "v".to_owned(), ..org.node("of-other") },
+            NodeRow { arch: "arm".to_owned(), ..org.node("other-arch") },
+            NodeRow { pattern: "o/p".to_owned(), ..org.node("with-pattern") },
+            NodeRow { public_key: String::new(), ..org.node("without-key") },
+            org.node("inactive"),
+            org.node("other-service"),
+            org.node("agreed"),
+            org.node("unseen"),
+        ] {
+            org.insert_node(&row).await;
+            if row.node != "unseen" {
+                see(&org, &[&row.node], 0).await;
+            }
+        }
+        org.add_node_agreement("inactive", "1", URL, "").await;
+        org.add_node_agreement("other-service", "2", "o/other", "made").await;
+        org.add_node_agreement("agreed", "3", URL, "made").await;
+        let orgs = texts(&[&org]);
+        let mut connection = org.connection().await;
+        let all = list_for_policy(&mut connection, policy_search(&orgs)).await.unwrap();
+        assert_eq!(names(&all), ["found", "inactive", "of-other", "other-arch", "other-service"]);
+        let owner = org.user("u");
+        let search = PolicySearch { owner: Some(&owner), arch: Some("amd64"), ..policy_search(&orgs) };
+        let owned = list_for_policy(&mut connection, search).await.unwrap();
+        assert_eq!(names(&owned), ["found", "inactive", "other-service"]);
+    }
+
+    #[tokio::test]
+    async fn pattern_search_finds_nodes_of_the_owner_that_were_seen_lately() {
+        let org = Org::new("search-pattern").await;
+        org.add_account("v").await;
+        let pattern = "o/p".to_owned();
+        for (node, owner) in [("a", "u"), ("agreed", "u"), ("b", "v"), ("c", "u"), ("late", "u")] {
+            let row = NodeRow { pattern: pattern.clone(), owner: owner.to_owned(), ..org.node(node) };
+            org.insert_node(&row).await;
+        }
+        org.add_nodes(&["without"]).await;
+        see(&org, &["a", "agreed", "b", "c", "without"], 10).await;
+        see(&org, &["late"], 5).await;
+        org.add_node_agreement("agreed", "4", URL, "made").await;
+        let (orgs, owner) = (texts(&[&org]), org.user("u"));
+        let mut connection = org.connection().await;
+        let mut page = async |owner: Option<&UserId>, after: Option<&str>, limit: i64| {
+            let seen_after = Some(at(5));
+            let search = PatternSearch {
+                orgs: &orgs,
+                owner,
+                pattern: "o/p",
+                arch: None,
+                service_url: URL,
+                seen_after,
+            };
+            let after = after.map(|id| ResourceKey { org: org.to_string(), id: id.to_owned() });
+            let found = list_for_pattern(&mut connection, search, after.as_ref(), limit).await.unwrap();
+            found.into_iter().map(|row| row.node).collect::<Vec<_>>()
+        };
+        assert_eq!(page(None, None, 2).await, ["a", "b"]);
+        assert_eq!(page(None, Some("b"), 2).await, ["c"]);
+        assert_eq!(page(Some(&owner), None, 9).await, ["a", "c"]);
+    }
+}

@@ -400,3 +400,82 @@ async fn delete_policies(
     .await?;
     Ok(done.rows_affected())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{Org, at};
+
+    async fn add(org: &Org, subject: Subject, agbot: &str, entry: &str, node_org: &str) {
+        let row = ServedRow {
+            entry: entry.to_owned(),
+            subject_org: org.to_string(),
+            subject: "*".to_owned(),
+            node_org: node_org.to_owned(),
+            updated_at: at(0),
+            confirmed_by: None,
+        };
+        org.write(async |tx| insert(tx, subject, org, agbot, &row).await).await;
+    }
+
+    #[tokio::test]
+    async fn pages_of_what_is_served_to_nodes_go_through_agbots_and_kinds() {
+        let org = Org::new("served-pages").await;
+        for agbot in ["a", "b"] {
+            org.add_agbot(agbot, "u").await;
+            for (subject, entry, node_org) in [
+                (Subject::Policy, "1", "served-nodes"),
+                (Subject::Policy, "3", "served-nodes"),
+                (Subject::Pattern, "2", "served-nodes"),
+                (Subject::Pattern, "1", "served-others"),
+            ] {
+                add(&org, subject, agbot, entry, node_org).await;
+            }
+        }
+        let mut connection = org.connection().await;
+        for limit in [1, 2, 4, 10] {
+            let (mut place, mut found) = (ServedPlace::default(), Vec::new());
+            loop {
+                let page = list_served_to(&mut connection, "served-nodes", &place, limit).await.unwrap();
+                let Some(last) = page.last() else { break };
+                place = ServedPlace {
+                    org: last.agbot.org().to_owned(),
+                    agbot: last.agbot.name().to_owned(),
+                    is_policy: last.subject == Subject::Policy,
+                    entry: last.row.entry.clone(),
+                };
+                found.extend(page.into_iter().map(|row| format!("{} {}", row.agbot.name(), row.row.entry)));
+            }
+            assert_eq!(found, ["a 2", "a 1", "a 3", "b 2", "b 1", "b 3"], "{limit}");
+        }
+        assert_eq!(count_of_agbot(&mut connection, &org, "a").await.unwrap(), 4);
+    }
+
+    #[tokio::test]
+    async fn entry_is_confirmed_for_its_nodes_and_counts_once_the_agbot_is_approved() {
+        let org = Org::new("served-confirm").await;
+        org.add_agbot("a", "u").await;
+        add(&org, Subject::Policy, "a", "1", "served-confirm").await;
+        add(&org, Subject::Policy, "a", "2", "served-confirm").await;
+        add(&org, Subject::Pattern, "a", "1", "served-confirm").await;
+        let agbot = AgbotId::new(&org, "a");
+        let confirm = async |node_org: &str, by: Option<&str>| {
+            org.write(async |tx| confirm(tx, (Subject::Policy, &agbot), "1", node_org, by, at(1)).await).await
+        };
+        let confirmed = async |subject: Subject| {
+            let filter = ServedFilter { is_confirmed: true, ..ServedFilter::default() };
+            let mut connection = org.connection().await;
+            let found = list(&mut connection, subject, (&org, "a"), &filter, None, 10).await.unwrap();
+            found.into_iter().map(|row| row.entry).collect::<Vec<_>>()
+        };
+        assert!(!confirm("other", Some("other/admin")).await, "the nodes are of another organization");
+        assert!(confirm("served-confirm", Some("served-confirm/u")).await);
+        assert_eq!(confirmed(Subject::Policy).await, [""; 0], "nobody approved the agbot");
+        let approve = "UPDATE agbot SET approved_by = 'served-confirm/u', approved_at = now() WHERE org = 'served-confirm'";
+        sqlx::query(approve).execute(&mut *org.connection().await).await.unwrap();
+        assert_eq!(confirmed(Subject::Policy).await, ["1"]);
+        assert_eq!(confirmed(Subject::Pattern).await, [""; 0]);
+        assert!(confirm("served-confirm", None).await);
+        assert_eq!(confirmed(Subject::Policy).await, [""; 0]);
+    }
+}
