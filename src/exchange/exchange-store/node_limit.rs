@@ -138,3 +138,46 @@ pub async fn has_usable_pattern(
     .await?;
     Ok(row.is_there)
 }
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_access::right;
+    use evenkeel_test_database::backend;
+    use serde_json::json;
+
+    use super::*;
+    use crate::node::insert_node;
+    use crate::organization::{find_organization, update_organization};
+    use crate::tests::{Org, commit, shared};
+
+    #[tokio::test]
+    async fn creation_of_a_node_counts_one_that_began_before() {
+        let (org, other) = (Org::new("limit").await, Org::new("limit-other").await);
+        let (mut first, mut second) =
+            (org.begin::<right::NodeWrite>().await, org.begin::<right::NodeWrite>().await);
+        let empty = lock_node_count(&mut first, &org, &org, "u").await.unwrap();
+        assert_eq!(empty, Some(NodeCount { org_limit: 0, in_org: 0, of_owner: 0 }));
+        insert_node(&mut first, &org.node("n"), "token").await.unwrap();
+        let process = backend(&mut second).await;
+        let waiter = lock_node_count(&mut second, &other, &org, "u");
+        let found = shared().await.release_when_awaited(process, waiter, commit(first)).await.unwrap();
+        assert_eq!(found.map(|count| count.of_owner), Some(1), "in all organizations");
+        assert_eq!(lock_node_count(&mut second, "absent", &org, "u").await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn limit_of_an_organization_is_read_again_after_waiting_for_its_change() {
+        let org = Org::new("limit-org").await;
+        let mut row = find_organization(&mut *org.connection().await, &org).await.unwrap().unwrap();
+        row.limits = Some(json!({"maxNodes": 5}));
+        org.write(async |tx| update_organization(tx, &row).await).await;
+        org.add_nodes(&["n"]).await;
+        let (mut first, mut second) = (org.begin().await, org.begin::<right::NodeWrite>().await);
+        row.limits = Some(json!({"maxNodes": 1}));
+        update_organization(&mut first, &row).await.unwrap();
+        let process = backend(&mut second).await;
+        let waiter = lock_node_count(&mut second, &org, &org, "u");
+        let found = shared().await.release_when_awaited(process, waiter, commit(first)).await.unwrap();
+        assert_eq!(found, Some(NodeCount { org_limit: 1, in_org: 1, of_owner: 1 }));
+    }
+}
