@@ -25,3 +25,5 @@ pub static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../../../migrat
 mod event_tests;
 #[cfg(test)]
 mod plan_tests;
+#[cfg(test)]
+mod tests;

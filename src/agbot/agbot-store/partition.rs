@@ -187,3 +187,89 @@ pub async fn lock_lease(tx: &mut PgConnection, owner: Uuid, lease: LeaseRow) -> 
     .await?;
     Ok(row.is_some())
 }
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_test_database::{TestDatabase, backend};
+    use sqlx::Connection;
+
+    use super::*;
+    use crate::tests::{LEASE_SECS, OTHER, OWN, ROLES, lease};
+
+    fn partitions(leases: &[LeaseRow]) -> Vec<i32> {
+        let mut partitions: Vec<i32> = leases.iter().map(|lease| lease.partition).collect();
+        partitions.sort_unstable();
+        partitions
+    }
+
+    #[tokio::test]
+    async fn lease_passes_to_another_agbot_only_after_its_end_and_under_a_greater_number() {
+        let database = TestDatabase::new(ROLES).await;
+        let mut connection = database.connection().await;
+        let held = lease(&mut connection, &[OWN]).await[0];
+        assert!(take_free(&mut connection, OTHER, LEASE_SECS, 9, None).await.unwrap().is_empty());
+        assert_eq!(last_fencing_of_free(&mut connection, LEASE_SECS).await.unwrap(), None);
+        assert_eq!(extend_leases(&mut connection, OTHER, 0.0).await.unwrap(), [], "not its own");
+        assert_eq!(extend_leases(&mut connection, OWN, 0.0).await.unwrap(), [held]);
+        assert!(extend_leases(&mut connection, OWN, LEASE_SECS).await.unwrap().is_empty(), "it is over");
+        assert!(!lock_lease(&mut connection, OWN, held).await.unwrap());
+        let last = last_fencing_of_free(&mut connection, LEASE_SECS).await.unwrap();
+        assert_eq!(last, Some(held.fencing));
+        assert!(take_free(&mut connection, OTHER, LEASE_SECS, 9, last).await.unwrap().is_empty(), "used");
+        let taken = take_free(&mut connection, OTHER, LEASE_SECS, 9, Some(held.fencing + 7)).await.unwrap();
+        assert_eq!(taken, [LeaseRow { fencing: held.fencing + 7, ..held }]);
+        assert!(lock_lease(&mut connection, OTHER, taken[0]).await.unwrap());
+        for (owner, lease) in [(OWN, held), (OWN, taken[0]), (OTHER, held)] {
+            assert!(!lock_lease(&mut connection, owner, lease).await.unwrap(), "{owner} {lease:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn agbots_that_take_partitions_at_once_get_different_ones() {
+        let database = TestDatabase::new(ROLES).await;
+        let (mut first, mut second) = (database.connection().await, database.connection().await);
+        insert_partitions(&mut first, 5).await.unwrap();
+        let mut tx = first.begin().await.unwrap();
+        assert_eq!(partitions(&take_free(&mut tx, OWN, LEASE_SECS, 2, None).await.unwrap()), [0, 1]);
+        assert_eq!(partitions(&take_free(&mut second, OTHER, LEASE_SECS, 2, None).await.unwrap()), [2, 3]);
+        tx.commit().await.unwrap();
+        assert_eq!(partitions(&take_free(&mut second, OTHER, LEASE_SECS, 2, None).await.unwrap()), [4]);
+    }
+
+    #[tokio::test]
+    async fn release_waits_for_a_write_under_the_lease() {
+        let database = TestDatabase::new(ROLES).await;
+        let (mut writer, mut releaser) = (database.connection().await, database.connection().await);
+        let held = lease(&mut writer, &[OWN, OWN, OTHER]).await;
+        let mut tx = writer.begin().await.unwrap();
+        assert!(lock_lease(&mut tx, OWN, held[0]).await.unwrap());
+        release(&mut releaser, OWN, &[1, 2]).await.unwrap();
+        let process = backend(&mut releaser).await;
+        let released = release(&mut releaser, OWN, &[]);
+        database.release_when_awaited(process, released, tx.commit()).await.unwrap();
+        let leased = list_leased(&mut writer).await.unwrap();
+        assert_eq!(leased.iter().map(|(partition, _)| *partition).collect::<Vec<_>>(), [2], "not its own");
+    }
+
+    #[tokio::test]
+    async fn lease_and_agbot_from_before_the_clock_was_set_back_count_for_nothing() {
+        let database = TestDatabase::new(ROLES).await;
+        let mut connection = database.connection().await;
+        lease(&mut connection, &[OTHER]).await;
+        refresh_instance(&mut connection, OTHER, LEASE_SECS).await.unwrap();
+        assert_eq!(refresh_instance(&mut connection, OWN, LEASE_SECS / 2.0).await.unwrap(), 2);
+        let short = LEASE_SECS / 4.0;
+        assert_eq!(refresh_instance(&mut connection, OWN, short).await.unwrap(), 1);
+        assert_eq!(partitions(&take_free(&mut connection, OWN, short, 9, None).await.unwrap()), [0]);
+    }
+
+    #[tokio::test]
+    async fn agbot_counts_until_its_time_is_over() {
+        let database = TestDatabase::new(ROLES).await;
+        let mut connection = database.connection().await;
+        assert_eq!(refresh_instance(&mut connection, OTHER, 0.0).await.unwrap(), 0);
+        assert_eq!(refresh_instance(&mut connection, OWN, LEASE_SECS).await.unwrap(), 1);
+        delete_instance(&mut connection, OWN).await.unwrap();
+        assert_eq!(refresh_instance(&mut connection, OTHER, LEASE_SECS).await.unwrap(), 1);
+    }
+}
