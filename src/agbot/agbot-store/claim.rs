@@ -495,3 +495,6 @@ pub async fn upsert_waits(
     .await?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
