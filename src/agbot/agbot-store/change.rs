@@ -345,3 +345,94 @@ pub async fn delete_old(tx: &mut PgConnection, retention_secs: f64) -> Result<u6
     .await?;
     Ok(done.rows_affected())
 }
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_test_database::TestDatabase;
+    use serde_json::json;
+    use sqlx::Connection;
+
+    use super::*;
+    use crate::tests::ROLES;
+
+    /// Retention in which nothing is old.
+    const LONG_SECS: f64 = 3600.0;
+
+    async fn write(connection: &mut PgConnection, name: &str) {
+        workload::upsert_workload(connection, &PolicyId::new("o", name), &json!({})).await.unwrap();
+    }
+
+    /// Lists the names of the workloads that changed after a position, and moves it to the end.
+    async fn names_after(connection: &mut PgConnection, position: &mut Position) -> Option<Vec<String>> {
+        let (keys, end) = list_after(connection, position).await.unwrap()?;
+        *position = end;
+        let name = |key: RecordKey| match key {
+            RecordKey::Workload(policy) => policy.name().to_owned(),
+            other => panic!("{other:?}"),
+        };
+        Some(keys.into_iter().map(name).collect())
+    }
+
+    #[tokio::test]
+    async fn change_that_commits_after_later_ones_is_not_missed() {
+        let database = TestDatabase::new(ROLES).await;
+        let (mut slow, mut connection) = (database.connection().await, database.connection().await);
+        let mut position = find_end(&mut connection).await.unwrap();
+        let mut tx = slow.begin().await.unwrap();
+        write(&mut tx, "slow").await;
+        write(&mut connection, "fast").await;
+        write(&mut connection, "fast").await;
+        assert_eq!(names_after(&mut connection, &mut position).await.unwrap(), ["fast"]);
+        tx.commit().await.unwrap();
+        assert_eq!(names_after(&mut connection, &mut position).await.unwrap(), ["slow"]);
+        assert!(names_after(&mut connection, &mut position).await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn reader_reads_all_records_again_when_it_may_have_missed_removed_changes() {
+        let database = TestDatabase::new(ROLES).await;
+        let mut connection = database.connection().await;
+        let mut early = find_end(&mut connection).await.unwrap();
+        write(&mut connection, "a").await;
+        let mut late = find_end(&mut connection).await.unwrap();
+        assert_eq!(delete_old(&mut connection, LONG_SECS).await.unwrap(), 0, "it is not yet time");
+        assert_eq!(delete_old(&mut connection, 0.0).await.unwrap(), 0, "newer than the round before");
+        let mut behind = early.clone();
+        assert_eq!(names_after(&mut connection, &mut behind).await.unwrap(), ["a"]);
+        assert_eq!(delete_old(&mut connection, 0.0).await.unwrap(), 1);
+        assert_eq!(names_after(&mut connection, &mut early).await, None);
+        assert_eq!(names_after(&mut connection, &mut late).await, None, "two rounds are over");
+        assert_eq!(names_after(&mut connection, &mut behind).await.unwrap(), [""; 0]);
+    }
+
+    #[tokio::test]
+    async fn keys_of_changes_find_their_records() {
+        let database = TestDatabase::new(ROLES).await;
+        let mut connection = database.connection().await;
+        let position = find_end(&mut connection).await.unwrap();
+        let (node, policy) = (NodeId::new("o", "n"), PolicyId::new("o", "p"));
+        let (service, group) = (ServiceKey::from_text("o/s x"), GroupId::new("o", "g"));
+        agreement::set_usage(&mut connection, &node, &policy, Some(&json!(1))).await.unwrap();
+        workload::replace_instances(&mut connection, &policy, &[(node.clone(), json!(2))]).await.unwrap();
+        rollout::upsert_rollout(&mut connection, &group, &policy, &json!(3)).await.unwrap();
+        let entity = EntityKey { kind: "unit".to_owned(), name: "o/p".to_owned(), part: "all".to_owned() };
+        let event = health::NewHealthRow {
+            source: "s".to_owned(),
+            property: "p".to_owned(),
+            sequence: 1,
+            record: json!(4),
+            expires_at: None,
+        };
+        health::upsert_events(&mut connection, &entity, &[event]).await.unwrap();
+        let blocked = BlocklistRow { node, service, version: "1.0".to_owned(), record: json!(5) };
+        blocklist::upsert_entry(&mut connection, &blocked).await.unwrap();
+        let (keys, _) = list_after(&mut connection, &position).await.unwrap().expect("nothing is removed");
+        assert_eq!(keys.len(), 5, "{keys:?}");
+        let found = read_records(&mut connection, &keys).await.unwrap();
+        assert_eq!(found.usage[0].usage, Some(json!(1)));
+        assert_eq!(found.instances[0].record, json!(2));
+        assert_eq!(found.rollouts, [json!(3)]);
+        assert_eq!(found.health, [HealthRow { entity, record: json!(4) }]);
+        assert_eq!(found.blocklist, [blocked]);
+    }
+}
