@@ -37,3 +37,26 @@ pub async fn lock_nodes(tx: &mut PgConnection, lock: NodeLock, nodes: &[&NodeId]
     .await?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_test_database::backend;
+    use sqlx::Connection;
+
+    use super::*;
+    use crate::tests::shared;
+
+    #[tokio::test]
+    async fn decisions_of_one_kind_about_a_node_wait_for_each_other() {
+        let (mut first, mut second) = (shared().await.connection().await, shared().await.connection().await);
+        let [a, b, c] = ["a", "b", "c"].map(|name| NodeId::new("node-lock", name));
+        let mut tx = first.begin().await.unwrap();
+        lock_nodes(&mut tx, NodeLock::Placement, &[&a, &b]).await.unwrap();
+        let mut other = second.begin().await.unwrap();
+        lock_nodes(&mut other, NodeLock::Blocklist, &[&a, &b]).await.unwrap();
+        let process = backend(&mut other).await;
+        let nodes = [&c, &b];
+        let waiter = lock_nodes(&mut other, NodeLock::Placement, &nodes);
+        shared().await.release_when_awaited(process, waiter, tx.commit()).await.unwrap();
+    }
+}

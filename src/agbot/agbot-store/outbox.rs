@@ -190,3 +190,62 @@ pub async fn get_backlog(conn: &mut PgConnection) -> Result<OutboxBacklog, Store
     .await?;
     Ok(OutboxBacklog { count: row.count, oldest_at: row.oldest_at.map(from_sql) })
 }
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_test_database::TestDatabase;
+    use serde_json::json;
+
+    use super::*;
+    use crate::tests::{OTHER, OWN, ROLES, at, lease};
+
+    /// Appends an effect, under a number that is also its subject.
+    async fn insert(connection: &mut PgConnection, partition: i32, node: &NodeId, number: i64) {
+        let subject = number.to_string();
+        let key = OutboxKey { partition, node, subject: &subject };
+        insert_effects(connection, key, &[json!(number)], at(number), false).await.unwrap();
+    }
+
+    /// Lists the effects that an agbot may deliver.
+    async fn deliverable(connection: &mut PgConnection, owner: Uuid, except: &[NodeId]) -> Vec<i64> {
+        let rows = list_deliverable(connection, owner, except, 10).await.unwrap();
+        rows.into_iter().map(|row| row.effect.as_i64().unwrap()).collect()
+    }
+
+    #[tokio::test]
+    async fn effect_waits_for_an_earlier_one_of_its_node_that_another_agbot_delivers() {
+        let database = TestDatabase::new(ROLES).await;
+        let mut connection = database.connection().await;
+        lease(&mut connection, &[OWN, OTHER]).await;
+        let [n, m] = ["n", "m"].map(|name| NodeId::new("o", name));
+        for (number, (partition, node)) in (1..).zip([(0, &n), (1, &n), (0, &n), (0, &m), (2, &m), (0, &m)]) {
+            insert(&mut connection, partition, node, number).await;
+        }
+        assert_eq!(deliverable(&mut connection, OWN, &[]).await, [1, 4], "5 is of no agbot");
+        assert_eq!(deliverable(&mut connection, OWN, std::slice::from_ref(&n)).await, [4]);
+        assert_eq!(deliverable(&mut connection, OTHER, &[]).await, [0; 0]);
+        assert!(is_any_behind(&mut connection, OTHER).await.unwrap());
+        delete_of_subject(&mut connection, "1").await.unwrap();
+        assert_eq!(deliverable(&mut connection, OTHER, &[]).await, [2]);
+        assert!(!is_any_behind(&mut connection, OTHER).await.unwrap());
+        let backlog = OutboxBacklog { count: 5, oldest_at: Some(at(2)) };
+        assert_eq!(get_backlog(&mut connection).await.unwrap(), backlog);
+    }
+
+    #[tokio::test]
+    async fn effect_that_its_subject_has_in_the_queue_is_skipped_when_asked() {
+        let database = TestDatabase::new(ROLES).await;
+        let mut connection = database.connection().await;
+        lease(&mut connection, &[OWN]).await;
+        let node = NodeId::new("o", "n");
+        for (subject, effects, skips) in
+            [("a", [2, 1], true), ("a", [1, 3], true), ("b", [1, 3], true), ("b", [1, 3], false)]
+        {
+            let key = OutboxKey { partition: 0, node: &node, subject };
+            insert_effects(&mut connection, key, &effects.map(|effect| json!(effect)), at(0), skips)
+                .await
+                .unwrap();
+        }
+        assert_eq!(deliverable(&mut connection, OWN, &[]).await, [2, 1, 3, 1, 3, 1, 3]);
+    }
+}
