@@ -231,3 +231,74 @@ fn columns(entities: &[EntityKey]) -> (Vec<&str>, Vec<&str>, Vec<&str>) {
         entities.iter().map(|entity| entity.part.as_str()).collect(),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_test_database::TestDatabase;
+    use serde_json::json;
+
+    use super::*;
+    use crate::tests::{ROLES, at, shared};
+
+    fn entity(org: &str, part: &str) -> EntityKey {
+        EntityKey { kind: "unit".to_owned(), name: format!("{org}/p"), part: part.to_owned() }
+    }
+
+    /// A report whose record is its number.
+    fn report(property: &str, sequence: i64, expires_at: Option<Timestamp>) -> NewHealthRow {
+        NewHealthRow {
+            source: "s".to_owned(),
+            property: property.to_owned(),
+            sequence,
+            record: json!(sequence),
+            expires_at,
+        }
+    }
+
+    #[tokio::test]
+    async fn report_replaces_only_those_with_smaller_numbers() {
+        let mut connection = shared().await.connection().await;
+        let entity = entity("health-sequence", "");
+        let mut stored = Vec::new();
+        for reports in [
+            vec![report("a", 5, None), report("b", 5, None)],
+            vec![report("a", 5, None), report("b", 6, None)],
+            vec![report("b", 4, None)],
+        ] {
+            stored.push(upsert_events(&mut connection, &entity, &reports).await.unwrap());
+        }
+        assert_eq!(stored, [2, 1, 0]);
+        assert_eq!(list_of_entity(&mut connection, &entity).await.unwrap(), [json!(5), json!(6)]);
+    }
+
+    #[tokio::test]
+    async fn events_are_deleted_only_of_their_entity() {
+        let mut connection = shared().await.connection().await;
+        let (one, other) = (entity("health-delete", "1"), entity("health-delete", "2"));
+        for entity in [&one, &other] {
+            let reports = [report("a", 1, None), report("b", 2, None)];
+            upsert_events(&mut connection, entity, &reports).await.unwrap();
+        }
+        delete_events(&mut connection, &one, &[("s".to_owned(), "a".to_owned())]).await.unwrap();
+        assert_eq!(lock_of_entity(&mut connection, &one).await.unwrap(), [json!(2)]);
+        delete_entities(&mut connection, std::slice::from_ref(&one)).await.unwrap();
+        let left = read_of_entities(&mut connection, &[one, other.clone()]).await.unwrap();
+        assert_eq!(left.len(), 2);
+        assert!(left.iter().all(|row| row.entity == other));
+    }
+
+    #[tokio::test]
+    async fn expired_events_disappear_the_oldest_first_and_a_bounded_number_at_once() {
+        let database = TestDatabase::new(ROLES).await;
+        let mut connection = database.connection().await;
+        let entity = entity("o", "");
+        let ends = [Some(at(3)), Some(at(1)), Some(at(2)), Some(at(9)), None];
+        let reports: Vec<NewHealthRow> =
+            (1..).zip(ends).map(|(number, end)| report(&number.to_string(), number, end)).collect();
+        upsert_events(&mut connection, &entity, &reports).await.unwrap();
+        assert_eq!(delete_expired(&mut connection, at(3), 2).await.unwrap(), 2);
+        let left = list_of_entity(&mut connection, &entity).await.unwrap();
+        assert_eq!(left, [json!(1), json!(4), json!(5)]);
+        assert_eq!(delete_expired(&mut connection, at(3), 2).await.unwrap(), 1, "at its instant");
+    }
+}
