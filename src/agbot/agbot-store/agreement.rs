@@ -256,3 +256,103 @@ pub async fn list_usage(conn: &mut PgConnection) -> Result<Vec<UsageRow>, StoreE
     .fetch_all(conn)
     .await?)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tests::{at, shared};
+
+    /// Agreements about the policy `p`, each with its id in its record.
+    async fn insert(
+        connection: &mut PgConnection,
+        node: &NodeId,
+        id: &str,
+        is_side_by_side: bool,
+    ) -> Result<bool, StoreError> {
+        let policy = PolicyId::new(node.org(), "p");
+        let record = json!({"id": id, "is_side_by_side": is_side_by_side});
+        insert_agreement(connection, &AgreementId::from_text(id), node, &policy, &record, at(0)).await
+    }
+
+    async fn end(connection: &mut PgConnection, id: &str, second: i64, awaits_stop: bool) {
+        let record = json!({"id": id, "awaits_stop": awaits_stop});
+        let id = AgreementId::from_text(id);
+        update_agreement(connection, &id, &record, Some(at(second))).await.unwrap();
+    }
+
+    fn ids(records: &[Value]) -> Vec<&str> {
+        records.iter().map(|record| record["id"].as_str().unwrap()).collect()
+    }
+
+    #[tokio::test]
+    async fn node_has_one_live_agreement_of_a_policy_and_others_side_by_side() {
+        let mut connection = shared().await.connection().await;
+        let node = NodeId::new("agreed-once", "n");
+        assert!(insert(&mut connection, &node, "once-1", false).await.unwrap());
+        assert!(!insert(&mut connection, &node, "once-1", false).await.unwrap(), "it is there");
+        let refused = insert(&mut connection, &node, "once-2", false).await;
+        assert!(
+            matches!(&refused, Err(StoreError::Conflict { constraint }) if constraint == "agreement_node_policy_live_key"),
+            "{refused:?}"
+        );
+        assert!(insert(&mut connection, &node, "once-3", true).await.unwrap());
+        assert!(insert(&mut connection, &node, "once-4", true).await.unwrap());
+        end(&mut connection, "once-1", 1, false).await;
+        assert!(insert(&mut connection, &node, "once-2", false).await.unwrap());
+        let live = list_live_on_nodes(&mut connection, &[&node]).await.unwrap();
+        assert_eq!(ids(&live), ["once-2", "once-3", "once-4"]);
+    }
+
+    #[tokio::test]
+    async fn page_of_agreements_ends_with_all_of_its_last_node_and_policy() {
+        let mut connection = shared().await.connection().await;
+        let [n, m] = ["n", "m"].map(|name| NodeId::new("agreed-pages", name));
+        for (node, id) in [(&n, "pages-1"), (&m, "pages-2"), (&m, "pages-3")] {
+            insert(&mut connection, node, id, true).await.unwrap();
+        }
+        let mut page = async |nodes: Option<&[NodeId]>, after: Option<&(NodeId, PolicyId)>| {
+            let rows = list_live_of_org(&mut connection, "agreed-pages", nodes, after, 1).await.unwrap();
+            rows.into_iter().map(|(node, ..)| node).collect::<Vec<_>>()
+        };
+        let policy = PolicyId::new("agreed-pages", "p");
+        assert_eq!(page(None, None).await, [m.clone(), m.clone()]);
+        assert_eq!(page(None, Some(&(m, policy.clone()))).await, [n.clone()]);
+        assert_eq!(page(Some(&[n.clone()]), None).await, [n.clone()]);
+        assert!(page(None, Some(&(n, policy))).await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn history_is_removed_by_age_but_for_agreements_that_wait_for_a_stop() {
+        // Other tests end their agreements later.
+        let mut connection = shared().await.connection().await;
+        let node = NodeId::new("agreed-before", "n");
+        for (id, second, awaits_stop) in
+            [("old-1", -100, false), ("old-2", -100, true), ("old-3", -50, false), ("old-4", -60, false)]
+        {
+            insert(&mut connection, &node, id, true).await.unwrap();
+            end(&mut connection, id, second, awaits_stop).await;
+        }
+        assert_eq!(delete_ended_before(&mut connection, at(-60)).await.unwrap(), 1);
+        let ended = list_ended(&mut connection, "agreed-before", None, 2).await.unwrap();
+        assert_eq!(ids(&ended), ["old-3", "old-4"], "the newest");
+        let recent = list_recent(&mut connection, at(-50)).await.unwrap();
+        let recent: Vec<&str> = ids(&recent).into_iter().filter(|id| id.starts_with("old")).collect();
+        assert_eq!(recent, ["old-2", "old-3"]);
+    }
+
+    #[tokio::test]
+    async fn row_without_usage_and_backoff_disappears() {
+        let mut connection = shared().await.connection().await;
+        let (node, policy) = (NodeId::new("agreed-usage", "n"), PolicyId::new("agreed-usage", "p"));
+        let row = UsageRow { node, policy, usage: Some(json!(1)), backoff: Some(json!(2)) };
+        upsert_usage(&mut connection, &row).await.unwrap();
+        set_usage(&mut connection, &row.node, &row.policy, None).await.unwrap();
+        let without = UsageRow { usage: None, ..row.clone() };
+        assert!(list_usage(&mut connection).await.unwrap().contains(&without), "the back-off stays");
+        upsert_usage(&mut connection, &UsageRow { backoff: None, ..without }).await.unwrap();
+        let left = list_usage(&mut connection).await.unwrap();
+        assert!(left.iter().all(|other| other.node != row.node));
+    }
+}

@@ -87,3 +87,40 @@ pub async fn delete_finished_before(conn: &mut PgConnection, before: Timestamp) 
     .await?;
     Ok(done.rows_affected())
 }
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_test_database::TestDatabase;
+    use serde_json::json;
+
+    use super::*;
+    use crate::tests::{ROLES, at};
+
+    #[tokio::test]
+    async fn finished_rollouts_are_removed_by_age_but_for_completed_rollbacks() {
+        let database = TestDatabase::new(ROLES).await;
+        let mut connection = database.connection().await;
+        let group = GroupId::new("o", "g");
+        for (number, (state, second, is_rollback)) in [
+            ("completed", 1, false),
+            ("abandoned", 1, true),
+            ("completed", 1, true),
+            ("running", 1, false),
+            ("completed", 2, false),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let mut record = json!({"number": number, "state": state, "at": at(second).to_string()});
+            if is_rollback {
+                record["rollback"] = json!({"why": "failed"});
+            }
+            let policy = PolicyId::new("o", &number.to_string());
+            upsert_rollout(&mut connection, &group, &policy, &record).await.unwrap();
+        }
+        assert_eq!(delete_finished_before(&mut connection, at(2)).await.unwrap(), 2);
+        let left = list_rollouts(&mut connection).await.unwrap();
+        let left: Vec<i64> = left.iter().map(|record| record["number"].as_i64().unwrap()).collect();
+        assert_eq!(left, [2, 3, 4]);
+    }
+}

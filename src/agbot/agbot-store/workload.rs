@@ -273,3 +273,94 @@ pub async fn read_instances(
     .fetch_all(conn)
     .await?)
 }
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_ids::TaskId;
+    use evenkeel_test_database::backend;
+    use serde_json::json;
+    use sqlx::Connection;
+
+    use super::*;
+    use crate::task::{TaskRow, list_of_policy, upsert_tasks};
+    use crate::tests::shared;
+
+    fn task(policy: &PolicyId, spec_number: i64) -> TaskRow {
+        TaskRow {
+            task: TaskId::from_text(&format!("{policy}-{spec_number}")),
+            policy: policy.clone(),
+            part: "all".to_owned(),
+            slot: "1".to_owned(),
+            spec_number,
+            record: json!(spec_number),
+        }
+    }
+
+    #[tokio::test]
+    async fn versions_that_tasks_run_are_kept() {
+        let mut connection = shared().await.connection().await;
+        let [policy, other] = ["p", "q"].map(|name| PolicyId::new("workload-specs", name));
+        for policy in [&policy, &other] {
+            upsert_workload(&mut connection, policy, &json!({})).await.unwrap();
+            let specs: Vec<(i64, Value)> = (1..=3).map(|number| (number, json!(number))).collect();
+            insert_task_specs(&mut connection, policy, &specs).await.unwrap();
+        }
+        // The task of another workload keeps nothing here.
+        upsert_tasks(&mut connection, &[task(&policy, 1), task(&other, 2)]).await.unwrap();
+        delete_task_specs(&mut connection, &policy, &[3]).await.unwrap();
+        let found = read_workloads(&mut connection, &[policy.as_str(), other.as_str()]).await.unwrap();
+        let mut numbers: Vec<(&str, Vec<i64>)> = Vec::new();
+        for row in &found {
+            let mut of_row: Vec<i64> = row.specs.iter().map(|(number, _)| *number).collect();
+            of_row.sort_unstable();
+            numbers.push((row.policy.name(), of_row));
+        }
+        numbers.sort_unstable();
+        assert_eq!(numbers, [("p", vec![1, 3]), ("q", vec![1, 2, 3])]);
+    }
+
+    #[tokio::test]
+    async fn plan_leaves_what_a_user_set_for_a_workload_on_a_node() {
+        let mut connection = shared().await.connection().await;
+        let (policy, node) = (PolicyId::new("workload-user", "p"), NodeId::new("workload-user", "n"));
+        let set = json!({"mode": "off", "failed": null, "pinned": null, "last_start_at": 1});
+        replace_instances(&mut connection, &policy, &[(node.clone(), set)]).await.unwrap();
+        let planned = json!({"mode": "auto", "failed": {"count": 1}, "pinned": "x", "last_start_at": 2});
+        upsert_instances(&mut connection, &policy, &[(node, planned)]).await.unwrap();
+        let found = list_instances_of(&mut connection, &policy).await.unwrap().remove(0).record;
+        assert_eq!(found, json!({"mode": "off", "failed": {"count": 1}, "pinned": "x", "last_start_at": 2}));
+    }
+
+    #[tokio::test]
+    async fn writers_of_a_workload_wait_for_each_other() {
+        let (mut first, mut second) = (shared().await.connection().await, shared().await.connection().await);
+        let policy = PolicyId::new("workload-lock", "p");
+        upsert_workload(&mut first, &policy, &json!(1)).await.unwrap();
+        let mut tx = first.begin().await.unwrap();
+        assert_eq!(lock_workload(&mut tx, &policy).await.unwrap(), Some(json!(1)));
+        upsert_workload(&mut tx, &policy, &json!(2)).await.unwrap();
+        let process = backend(&mut second).await;
+        let waiter = share_workload(&mut second, &policy);
+        let found = shared().await.release_when_awaited(process, waiter, tx.commit()).await.unwrap();
+        assert_eq!(found, Some(json!(2)));
+    }
+
+    #[tokio::test]
+    async fn workload_is_deleted_with_its_rows_alone() {
+        let mut connection = shared().await.connection().await;
+        let [gone, kept] = ["gone", "kept"].map(|name| PolicyId::new("workload-gone", name));
+        let node = NodeId::new("workload-gone", "n");
+        for policy in [&gone, &kept] {
+            upsert_workload(&mut connection, policy, &json!({})).await.unwrap();
+            insert_task_specs(&mut connection, policy, &[(1, json!({}))]).await.unwrap();
+            upsert_tasks(&mut connection, &[task(policy, 1)]).await.unwrap();
+            replace_instances(&mut connection, policy, &[(node.clone(), json!({}))]).await.unwrap();
+        }
+        delete_workload(&mut connection, &gone).await.unwrap();
+        for (policy, count) in [(&gone, 0), (&kept, 1)] {
+            assert_eq!(read_workloads(&mut connection, &[policy.as_str()]).await.unwrap().len(), count);
+            assert_eq!(list_of_policy(&mut connection, policy).await.unwrap().len(), count);
+            assert_eq!(list_instances_of(&mut connection, policy).await.unwrap().len(), count);
+        }
+    }
+}
