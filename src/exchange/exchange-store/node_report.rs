@@ -107,7 +107,8 @@ pub async fn set_monitor_state(
         "-- node_report.set_monitor_state
         UPDATE node
         SET monitor_state = COALESCE($3::text, monitor_state),
-            monitor_state_since = CASE WHEN $3 <> monitor_state OR monitor_state_since IS NULL THEN $5 ELSE monitor_state_since END,
+            monitor_state_since = CASE WHEN $3 <> monitor_state OR $3 IS NOT NULL AND monitor_state_since IS NULL THEN $5
+                                       ELSE monitor_state_since END,
             compat_version = COALESCE($4::bigint, compat_version)
         WHERE org = $1 AND node = $2
           AND ($3::text IS NOT NULL AND ($3 <> monitor_state OR monitor_state_since IS NULL)
@@ -205,4 +206,86 @@ pub async fn list_statistics(
         (row.node, FastReport { statistics, engine: report(row.engine, row.engine_at) })
     });
     Ok(found.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{Org, at, json};
+
+    /// Stores parts of reports of nodes: texts with the seconds of their receipt.
+    async fn store(
+        org: &Org,
+        node: &str,
+        statistics: Option<(&str, i64)>,
+        engine: Option<(&str, i64)>,
+        now: i64,
+    ) {
+        let part = |part: Option<(&str, i64)>| part.map(|(text, second)| (json(text), at(second)));
+        let report = FastReport { statistics: part(statistics), engine: part(engine) };
+        let batch = [(org.to_string(), node.to_owned(), report)];
+        upsert_reports(&mut *org.connection().await, &batch, at(now)).await.unwrap();
+    }
+
+    fn texts(report: &FastReport) -> [Option<&str>; 2] {
+        [&report.statistics, &report.engine].map(|part| part.as_ref().map(|(text, _)| text.get()))
+    }
+
+    #[tokio::test]
+    async fn each_part_of_a_report_is_replaced_by_newer_ones_alone() {
+        let org = Org::new("report-parts").await;
+        org.add_nodes(&["n"]).await;
+        store(&org, "gone", Some(("0", 1)), None, 1).await;
+        for (statistics, engine, now, expected) in [
+            (Some(("1", 10)), None, 10, [Some("1"), None]),
+            (Some(("2", 9)), Some(("3", 9)), 10, [Some("1"), Some("3")]),
+            (None, Some(("4", 11)), 11, [Some("1"), Some("4")]),
+            (Some(("5", 30)), None, 30, [Some("5"), Some("4")]),
+            // The clock was set back: what is stored lies in the future.
+            (Some(("6", 24)), None, 24, [Some("6"), Some("4")]),
+        ] {
+            store(&org, "n", statistics, engine, now).await;
+            let mut connection = org.connection().await;
+            let found = find_report(&mut connection, &org, "n").await.unwrap().unwrap();
+            assert_eq!(texts(&found.fast), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn page_of_statistics_has_nodes_of_which_a_part_is_recent() {
+        let org = Org::new("report-pages").await;
+        org.add_nodes(&["a", "b", "c", "d"]).await;
+        store(&org, "a", Some(("1", 5)), None, 5).await;
+        store(&org, "b", Some(("2", 4)), Some(("3", 4)), 5).await;
+        store(&org, "c", Some(("4", 4)), Some(("5", 5)), 5).await;
+        store(&org, "d", None, Some(("6", 9)), 9).await;
+        let mut connection = org.connection().await;
+        let mut page = async |after: Option<&str>| {
+            let rows = list_statistics(&mut connection, &org, at(5), after, 2).await.unwrap();
+            rows.into_iter().map(|(node, _)| node).collect::<Vec<_>>()
+        };
+        assert_eq!(page(None).await, ["a", "c"]);
+        assert_eq!(page(Some("c")).await, ["d"]);
+    }
+
+    #[tokio::test]
+    async fn time_of_the_monitor_state_changes_with_the_state_alone() {
+        let org = Org::new("report-monitor").await;
+        org.add_nodes(&["n"]).await;
+        for (state, version, second, is_changed, since) in [
+            (None, Some(1), 1, true, None),
+            (Some("idle"), None, 2, true, Some(2)),
+            (Some("idle"), Some(1), 3, false, Some(2)),
+            (Some("idle"), Some(2), 4, true, Some(2)),
+            (Some("upgrade"), None, 5, true, Some(5)),
+        ] {
+            let set = async |tx: &mut Permitted<right::NodeReport>| {
+                set_monitor_state(tx, &org, "n", (state, version), at(second)).await
+            };
+            assert_eq!(org.write(set).await, is_changed, "{second}");
+            let mut connection = org.connection().await;
+            let found = find_report(&mut connection, &org, "n").await.unwrap().unwrap();
+            assert_eq!(found.monitor_state_since, since.map(at), "{second}");
+        }
+    }
 }
