@@ -32,10 +32,10 @@ fn update_goes_on_when_the_group_in_work_leaves_the_scope() {
         assert!(world.run_until(120, |world| {
             world.database.workloads[&policy("r")].update.tickets().any(|(part, ..)| is_in_work(part))
         }));
-        put_workload(&mut world, "1.0.0", &in_groups(&["g"]));
+        put_workload(&mut world, "2.0.0", &in_groups(&["g"]));
         world.run_for(300);
         assert_eq!(world.checker.violation, None);
-        assert_eq!((locations(&world), versions(&world)), (["n1", "n2"].into(), vec!["1.0.0".to_owned(); 2]));
+        assert_eq!((locations(&world), versions(&world)), (["n1", "n2"].into(), vec!["2.0.0".to_owned(); 2]));
         assert_eq!(update_state(&world), UpdateState::Completed);
     }
 }
