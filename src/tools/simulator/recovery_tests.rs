@@ -73,7 +73,7 @@ fn simulator_detects_a_recovery_of_the_last_running_member_of_a_group() {
     // Almost always the gate for one disruption of a group at a time prevents it as well; this schedule does not need it, and holds without the
     // fault.
     let [faulty, sound] = [deliberate, DeliberateFaults::default()]
-        .map(|deliberate| simulate_with(2_267, 3_000, deliberate).violation);
+        .map(|deliberate| simulate_with(4_499, 3_000, deliberate).violation);
     assert!(faulty.is_some_and(|violation| violation.contains(", is recovered")));
     assert_eq!(sound, None);
 }
