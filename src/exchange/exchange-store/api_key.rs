@@ -203,12 +203,12 @@ mod tests {
         for (org, account) in [(&org, "v"), (&org, "w"), (&other, "v")] {
             org.add_account(account).await;
         }
-        let maker = Some(org.user("u"));
+        let creator = Some(org.user("u"));
         for (org, account, creator, hash) in [
-            (&org, "u", maker.clone(), "made 1"),
-            (&org, "v", maker.clone(), "made 2"),
-            (&org, "v", maker.clone(), "made 3"),
-            (&other, "u", maker, "made 4"),
+            (&org, "u", creator.clone(), "made 1"),
+            (&org, "v", creator.clone(), "made 2"),
+            (&org, "v", creator.clone(), "made 3"),
+            (&other, "u", creator, "made 4"),
             (&org, "w", Some(other.user("u")), "made 5"),
             (&org, "w", None, "made 6"),
         ] {

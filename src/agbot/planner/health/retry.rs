@@ -11,7 +11,7 @@ const LONGEST_PAUSE: u64 = 3_600;
 /// away again and again.
 ///
 /// # Source
-/// Orchestration C6; engine 9.
+/// Orchestration C6.
 pub(super) fn retry_pause(detection: &Detection, failures: u32) -> u64 {
     let shortest = detection.interval.max(detection.node_update_timeout);
     let doubled = shortest.saturating_mul(1 << failures.saturating_sub(1).min(12));

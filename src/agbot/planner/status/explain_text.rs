@@ -9,7 +9,7 @@ use crate::{change::Step, report::Blocked, report_text::WithoutNodes};
 /// Returns which instance on a lost node the start of an instance waits for; that on a node, or any.
 ///
 /// # Source
-/// Orchestration B10; engine 9 (C8).
+/// Orchestration B10, C8.
 pub(super) fn lost_instance_wait(blocked: &[(Step, Blocked)], node: Option<&NodeId>) -> Option<String> {
     let is_there = |step: &Step| node.is_none() || step.node() == node;
     let (_, why) = blocked.iter().find(|(step, why)| why.is_of_lost_instance() && is_there(step))?;
