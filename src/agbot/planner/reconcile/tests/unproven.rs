@@ -7,7 +7,7 @@ use crate::{
     place::Verdict,
     settings::FailureAction,
     supervise::{UpdateEvent, UpdateState},
-    workload::{Slot, TaskState},
+    workload::{Slot, SlotTasks, Task, TaskState},
 };
 
 fn updated_one_by_one(goal: Goal, nodes: usize) -> World {
@@ -130,9 +130,9 @@ fn slot_that_fails_after_it_was_monitored_is_not_done_while_it_does_not_run() {
         world.run(1);
         assert!(world.update.is_rolling(), "{:#?}", world.update);
         let slots = world.slots();
-        let newest = |tasks: &crate::workload::SlotTasks| tasks.newest().cloned();
+        let newest = |tasks: &SlotTasks| tasks.newest().cloned();
         let of_version = slots.values().filter_map(newest).filter(|task| task.spec.digest == 2);
-        let running = of_version.filter(|task| task.is_running()).count() as u32;
+        let running = of_version.filter(Task::is_running).count() as u32;
         assert!(world.update.done() <= running, "{:?} {:#?}", world.update.parts, world.summary());
         seen.push(world.update.done());
     }
