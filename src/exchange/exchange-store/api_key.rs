@@ -30,6 +30,15 @@ pub struct ApiKey {
     pub updated_at: Timestamp,
 }
 
+impl ApiKey {
+    /// Returns the account that created it, if it is another one than its own and was recorded.
+    #[must_use]
+    pub fn other_creator(&self) -> Option<&UserId> {
+        let is_other = |one: &&UserId| (one.org(), one.name()) != (self.org.as_str(), self.account.as_str());
+        self.creator.as_ref().filter(is_other)
+    }
+}
+
 struct Row {
     id: Uuid,
     org: String,

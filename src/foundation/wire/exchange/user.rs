@@ -97,7 +97,7 @@ pub struct NewApiKey {
 response! {
     /// An API key inside its user.
     pub struct ApiKeySummary {
-        /// Account that created the key, as `org/user`, if that is recorded.
+        /// Account that created the key, as `org/user`, if it is another one than the owner and was recorded.
         #[serde(skip_serializing_if = "Option::is_none")]
         created_by: Option<String>,
         /// Description of the API key.
@@ -114,7 +114,7 @@ response! {
 response! {
     /// An API key.
     pub struct ApiKeyResponse {
-        /// Account that created the key, as `org/user`, if that is recorded.
+        /// Account that created the key, as `org/user`, if it is another one than the owner and was recorded.
         #[serde(skip_serializing_if = "Option::is_none")]
         created_by: Option<String>,
         /// Description of the API key.

@@ -127,7 +127,7 @@ fn no_key() -> ApiError {
 
 fn response(key: ApiKey, value: Option<String>) -> ApiKeyResponse {
     ApiKeyResponse {
-        created_by: key.creator.map(|creator| creator.to_string()),
+        created_by: key.other_creator().map(ToString::to_string),
         description: key.description.unwrap_or_default(),
         id: key.id.to_string(),
         label: key.label.unwrap_or_default(),

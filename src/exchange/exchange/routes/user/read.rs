@@ -119,7 +119,7 @@ fn user(account: AccountRow, apikeys: Vec<ApiKeySummary>) -> UserResponse {
 
 fn summary(key: ApiKey) -> ApiKeySummary {
     ApiKeySummary {
-        created_by: key.creator.map(|creator| creator.to_string()),
+        created_by: key.other_creator().map(ToString::to_string),
         description: key.description.unwrap_or_default(),
         id: key.id.to_string(),
         label: key.label.unwrap_or_default(),
