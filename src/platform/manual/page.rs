@@ -98,6 +98,7 @@ const ATTACHMENTS: &[Page] = pages![
     "adr/0022-agreements-follow-tasks.md",
     "adr/0023-one-gate-table.md",
     "adr/0024-crates-are-grouped-by-the-part-of-the-program.md",
+    "adr/0025-metrics-rate-limits-and-yaml-after-a-trial.md",
     "design/README.md",
     "design/agbot.md",
     "design/agreement-protocol.md",
