@@ -115,6 +115,9 @@ fn instance_that_can_run_nowhere_else_is_created_again_there_and_the_member_stay
     assert_eq!(task_on(&fleet, "n1"), second, "the next attempt waits");
     fleet.run_until(2 * INTERVAL, |fleet| of_group(fleet, "health.recover", "n1") == 2);
     fleet.report_health(&member, "watchdog", "Ok");
+    fleet.run_until(80, |fleet| of_group(fleet, "health.recovered", "n1") == 1);
+    let row = fleet.model.registration(&group()).expect("it is registered");
+    assert!(row.recoveries.values().all(|one| one.failures == 0), "the row of failures is over: {row:?}");
     fleet.run(3 * INTERVAL);
     assert_eq!(fleet.reported(&member, "Recovery").map(|report| report.state), Some(HealthState::Ok));
     assert_eq!(of_group(&fleet, "health.recover", "n1"), 2);

@@ -102,7 +102,9 @@ fn follow_one(draft: &mut Draft<'_>, node: &NodeId, recovery: MemberRecovery) {
             draft.emit_with("health.recovered", Some(node), text, Some(json!({"operation": operation})));
         }
     }
-    let ended = MemberRecovery { ended_at: Some(now), failure, ..recovery };
+    // A recovery that helped ends the row of failures.
+    let failures = if failure.is_some() { recovery.failures } else { 0 };
+    let ended = MemberRecovery { ended_at: Some(now), failure, failures, ..recovery };
     draft.row.recoveries.insert(node.clone(), ended);
 }
 
