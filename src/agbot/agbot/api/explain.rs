@@ -7,11 +7,10 @@ use evenkeel_domain::object::Members;
 use evenkeel_domain::orchestration::MembersError;
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::model::Model;
-use evenkeel_planner::status::{Question, Window, explain_part, removal_of, status_of};
+use evenkeel_planner::status::{Question, explain_part, parts_of, removal_of};
 use evenkeel_planner::workload::UnitId;
 use evenkeel_wire::agbot::orchestration::{ExplainQuery, PlacementExplanation};
 use http::StatusCode;
-use jiff::Timestamp;
 
 use super::freshness::follow_recent_write;
 use super::orchestration::{node_of, unknown_part, unreadable};
@@ -56,9 +55,9 @@ pub(super) async fn explain_policy(
     let _turn = turn(&org).await?;
     let (model, now) = (context.model(), context.now());
     let part = match (&query.workload_unit, &node) {
-        (Some(name), _) => part_named(&model, &policy, name, now)?,
+        (Some(name), _) => part_named(&model, &policy, name)?,
         (None, Some(node)) => part_with(&model, &policy, node),
-        (None, None) => only_part(&model, &policy, now)?,
+        (None, None) => only_part(&model, &policy)?,
     };
     let shape = Shape { policy: &policy, seen: &seen, now };
     let is_complete = query.all.unwrap_or(false);
@@ -91,15 +90,8 @@ pub(super) async fn explain_policy(
     }
 }
 
-/// Returns the workload units of a policy.
-fn parts(model: &Model, policy: &PolicyId, now: Timestamp) -> Vec<UnitId> {
-    let window = Window { limit: 0, ..Window::default() };
-    let status = status_of(model, policy, &window, now);
-    status.into_iter().flat_map(|status| status.parts).map(|part| part.id).collect()
-}
-
-fn part_named(model: &Model, policy: &PolicyId, name: &str, now: Timestamp) -> Result<UnitId, Refusal> {
-    let found = parts(model, policy, now).into_iter().find(|part| part.name() == name);
+fn part_named(model: &Model, policy: &PolicyId, name: &str) -> Result<UnitId, Refusal> {
+    let found = parts_of(model, policy).into_iter().find(|part| part.name() == name);
     found.ok_or_else(|| unknown_part(policy, name))
 }
 
@@ -110,8 +102,8 @@ fn part_with(model: &Model, policy: &PolicyId, node: &NodeId) -> UnitId {
     found.map_or_else(|| UnitId::all(policy.clone()), |(id, _)| id.clone())
 }
 
-fn only_part(model: &Model, policy: &PolicyId, now: Timestamp) -> Result<UnitId, Refusal> {
-    let mut all = parts(model, policy, now);
+fn only_part(model: &Model, policy: &PolicyId) -> Result<UnitId, Refusal> {
+    let mut all = parts_of(model, policy);
     match (all.pop(), all.is_empty()) {
         (Some(only), true) => Ok(only),
         (None, _) => Ok(UnitId::all(policy.clone())),

@@ -41,6 +41,11 @@ pub(super) fn status(
     status
 }
 
+/// Returns the workload units of a policy.
+pub(super) fn parts(model: &Model, facts: &DeploymentPolicyFacts) -> Vec<UnitId> {
+    model.shape(&workload(facts)).into_iter().map(|part| part.id).collect()
+}
+
 /// Returns the nodes of a part of a policy; none when it has no such part.
 pub(super) fn nodes(model: &Model, part: &UnitId) -> Option<Vec<NodeId>> {
     let parts = model.shape(&workload(model.policy(&part.policy)?));

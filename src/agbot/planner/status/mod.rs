@@ -192,6 +192,16 @@ pub fn status_of(
     Some(status)
 }
 
+/// Returns the workload units of a policy, without their status.
+pub fn parts_of(model: &Model, policy: &PolicyId) -> Vec<UnitId> {
+    let Some(facts) = model.policy(policy) else { return Vec::new() };
+    if facts.orchestration.document.is_none() || model.workload(policy).is_none() {
+        return agreements::parts(model, facts);
+    }
+    let wanted = model.workload_units_of(policy).filter(|(_, unit)| unit.is_wanted);
+    wanted.map(|(id, _)| id.clone()).collect()
+}
+
 /// Returns whether an instance runs in every slot, on a node that is there.
 fn runs_everywhere(unit: &UnitRecord) -> bool {
     let runs = |task: &Task| {
