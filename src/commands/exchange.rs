@@ -71,7 +71,7 @@ async fn run_exchange(settings: ExchangeArguments, url: Secret<String>) -> Resul
     let lifecycle = lifecycle()?;
     let (listener, address) = listen(settings.listen.address()).await?;
     let tls = settings.tls.open(None, &[address])?;
-    let options = ListenerOptions::of(&settings.http, &settings.clients)?;
+    let options = ListenerOptions::of_exchange(&settings.http, &settings.clients, &settings.exchange)?;
     let password = settings.exchange.root_password_file.as_deref().map(secret_of_setting).transpose()?;
     let database = connect(&url, settings.database.connections()).await?;
     let setup = ExchangeSetup {

@@ -174,13 +174,12 @@ pub async fn start_exchange(
         root_password: root_password.map(|password| password.expose().clone()),
         node_down_after_secs: node_down_after_secs.unwrap_or(defaults.node_down_after_secs),
         rejoin_grace_secs: rejoin_grace_secs.unwrap_or(defaults.rejoin_grace_secs),
-        max_body_bytes: options.max_body_bytes.unwrap_or(defaults.max_body_bytes),
+        max_body_bytes: options.max_body_bytes(),
         invalid_constraints: options.invalid_constraints.unwrap_or_default(),
         weak_identities: options.weak_identities.unwrap_or_default(),
         oidc,
         ..defaults
     };
-    clients.check_body_memory(settings.max_body_bytes)?;
     limits.apply(clients, &mut settings);
     let started = Exchange::start(database.clone(), settings, workers.clone()).await;
     let exchange = started.map_err(|error| match &error {

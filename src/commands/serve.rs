@@ -14,6 +14,7 @@ use evenkeel_store::{Database, StoreError};
 use tokio::net::TcpListener;
 
 use super::limits::{ClientOptions, HttpOptions};
+use super::settings::ExchangeOptions;
 
 /// The shared parts of a server process: health, metrics, TLS and limits.
 pub struct ServerSetup {
@@ -42,6 +43,16 @@ impl ListenerOptions {
             middleware: clients.middleware()?,
             metrics_token: clients.metrics_token()?,
         })
+    }
+
+    /// Reads the settings of listeners that receive the bodies of an exchange, before anything is started.
+    pub fn of_exchange(
+        http: &HttpOptions,
+        clients: &ClientOptions,
+        exchange: &ExchangeOptions,
+    ) -> Result<Self, Failure> {
+        clients.check_body_memory(exchange.max_body_bytes())?;
+        Self::of(http, clients)
     }
 }
 

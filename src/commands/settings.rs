@@ -7,7 +7,7 @@ use clap::Args;
 use evenkeel_agbot::OtherAgbotsRule;
 pub use evenkeel_agent_bin::{ConfigFile, LogSettings, secret_of_setting, state_directory};
 use evenkeel_embedded_postgres::{BinarySource, PostgresSettings};
-use evenkeel_exchange::{InvalidConstraints, WeakIdentities};
+use evenkeel_exchange::{ExchangeSettings, InvalidConstraints, WeakIdentities};
 use evenkeel_planner::settings::{FailureAction, UpdateOrder};
 use evenkeel_runtime::settings::SettingsFile;
 use evenkeel_runtime::{ExitStatus, Failure, Secret, settings};
@@ -177,6 +177,13 @@ settings! {
         invalid_constraints: InvalidConstraints = "invalid-constraints", "EVENKEEL_INVALID_CONSTRAINTS";
         /// New names with blanks, control or invisible characters, and new secrets of less than four characters: accept (as the reference does) or refuse [default: accept].
         weak_identities: WeakIdentities = "weak-identities", "EVENKEEL_WEAK_IDENTITIES";
+    }
+}
+
+impl ExchangeOptions {
+    /// Returns the largest request body in bytes.
+    pub fn max_body_bytes(&self) -> usize {
+        self.max_body_bytes.unwrap_or_else(|| ExchangeSettings::default().max_body_bytes)
     }
 }
 

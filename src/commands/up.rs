@@ -91,7 +91,7 @@ pub fn run(arguments: UpArguments) -> Result<(), Failure> {
 
 async fn run_hub(settings: UpArguments) -> Result<(), Failure> {
     let lifecycle = lifecycle()?;
-    let options = ListenerOptions::of(&settings.http, &settings.clients)?;
+    let options = ListenerOptions::of_exchange(&settings.http, &settings.clients, &settings.exchange)?;
     let listeners = Listeners::bind(&settings).await?;
     let directory = open_directory(&settings.directory.path()?)?;
     let opening = Box::pin(OpenDatabase::open(&directory, &settings.database, &settings.postgres));
