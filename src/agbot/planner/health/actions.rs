@@ -142,12 +142,15 @@ fn order_command(
 }
 
 /// Returns whether the instance may be created again on its node (P2).
-fn may_stay(pass: &UnitPass<'_>, task: &Task) -> bool {
+fn may_stay(pass: &mut UnitPass<'_>, task: &Task) -> bool {
     let is_startable = |row: &UnitNode| {
         row.is_member && row.state == NodeState::Ready && row.availability == Availability::Active
     };
     let is_free = pass.node_of(task).is_some_and(is_startable) && pass.block_of(task).is_none();
-    let is_free = is_free && !detect::is_engine_failed(pass, task);
+    // The room of one that has ended may have been taken since.
+    let is_free = is_free
+        && !detect::is_engine_failed(pass, task)
+        && (!task.state.is_ended() || pass.has_room_again(task));
     (is_free || pass.facts.workload.goal.is_per_node()) && !has_bad_neighbors(pass, task)
 }
 

@@ -147,6 +147,17 @@ impl<'a> UnitPass<'a> {
         self.first_node(&placed)
     }
 
+    /// Returns whether the node of a task that has ended has room for it again.
+    pub fn has_room_again(&mut self, task: &Task) -> bool {
+        let Some(number) = task.node.as_ref().and_then(|node| self.facts.table.number(node)) else {
+            return false;
+        };
+        let table = self.facts.table;
+        let added = self.added.get(&number).copied().unwrap_or(0);
+        let is_full = i64::from(table.own(number)) + added >= i64::from(table.max_per_node(number));
+        !is_full && self.elimination(Buffer::Kept).removed_by(number) != Some(Constraint::NodeCapacity)
+    }
+
     fn first_node(&self, placed: &Placed) -> Option<NodeId> {
         let node = placed.nodes.iter().flatten().next()?;
         Some(self.facts.table.node(*node).id.clone())
