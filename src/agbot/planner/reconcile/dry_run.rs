@@ -93,6 +93,7 @@ pub fn dry_run(facts: &UnitFacts<'_>, now: Timestamp) -> DryRun {
             None => world.apply(plan),
         }
     }
+    outcome.changes.extend(std::mem::take(&mut world.without_node).into_values());
     outcome.blocked.extend(world.held_by_pause(facts));
     outcome
 }
@@ -120,6 +121,8 @@ struct Imagined {
     slot_of: BTreeMap<TaskId, Slot>,
     /// The tasks that had no node at the beginning.
     waiting: BTreeSet<TaskId>,
+    /// What tasks without a node will be when they get one: those that a plan has created.
+    without_node: BTreeMap<TaskId, ExpectedChange>,
     /// Reported health; every instance that starts counts as healthy.
     health: BTreeMap<TaskId, ReportedHealth>,
     now: Timestamp,
@@ -148,6 +151,7 @@ impl Imagined {
             groups: facts.groups.clone(),
             update: facts.update.clone(),
             waiting: waiting.map(|task| task.id.clone()).collect(),
+            without_node: BTreeMap::new(),
             health: facts.health.clone(),
             now,
         }
@@ -199,9 +203,20 @@ impl Imagined {
     }
 
     /// Returns what a plan does, slot by slot. A task that has waited for a node gets one.
-    fn expected(&self, plan: &UnitPlan) -> Vec<ExpectedChange> {
+    fn expected(&mut self, plan: &UnitPlan) -> Vec<ExpectedChange> {
+        let mut without_node = std::mem::take(&mut self.without_node);
+        let mut filled = BTreeSet::new();
         let created = plan.changes.iter().filter_map(|change| match change {
+            TaskChange::Create(task) if task.node.is_none() => {
+                filled.insert(task.slot.clone());
+                without_node.insert(task.id.clone(), self.of_new_task(task));
+                None
+            }
             TaskChange::Create(task) => Some(self.of_new_task(task)),
+            TaskChange::Assign { task, node, .. } if without_node.contains_key(task) => {
+                let change = without_node.remove(task)?;
+                Some(ExpectedChange { to: Some(node.clone()), ..change })
+            }
             TaskChange::Assign { task, node, .. } if self.waiting.contains(task) => {
                 let waiting = self.find(task)?;
                 let older = self.slots[&waiting.slot].wanted().find(|one| one.id != waiting.id);
@@ -211,7 +226,7 @@ impl Imagined {
             _ => None,
         });
         let mut expected: Vec<ExpectedChange> = created.collect();
-        let filled: BTreeSet<Slot> = expected.iter().map(|change| change.slot.clone()).collect();
+        filled.extend(expected.iter().map(|change| change.slot.clone()));
         let ended = plan.changes.iter().filter_map(|change| match change {
             TaskChange::Raise { task, desired } if *desired > DesiredState::Running => self.find(task),
             _ => None,
@@ -219,11 +234,15 @@ impl Imagined {
         for task in ended.filter(|task| task.is_wanted() && !filled.contains(&task.slot)) {
             // The older one of two tasks has been replaced before.
             let is_newest = self.slots[&task.slot].wanted().next().is_some_and(|newest| newest.id == task.id);
-            if is_newest {
-                let (slot, from) = (task.slot.clone(), task.node.clone());
+            // Of one that never got a node, what it was to replace ends.
+            let withdrawn = without_node.remove(&task.id);
+            let from = task.node.clone().or_else(|| withdrawn.as_ref()?.from.clone());
+            if is_newest && (withdrawn.is_none() || from.is_some()) {
+                let slot = task.slot.clone();
                 expected.push(ExpectedChange { kind: ExpectedKind::Stop, slot, from, to: None, cause: None });
             }
         }
+        self.without_node = without_node;
         expected
     }
 
@@ -345,8 +364,15 @@ impl Imagined {
         }
     }
 
-    /// Counts a member of an HA group as running, or not.
+    /// Counts a member of an HA group as running, or not: one of its instances has started or ended.
     fn note(&mut self, node: &NodeId, is_running: bool) {
+        let has_another = || {
+            let tasks = self.slots.values().flat_map(SlotTasks::iter);
+            tasks.filter(|task| task.node.as_ref() == Some(node) && task.is_running()).count() > 1
+        };
+        if !is_running && has_another() {
+            return;
+        }
         let group = self.table.find(node).and_then(|node| node.group.clone());
         let Some(group) = group.and_then(|group| self.groups.get_mut(&group)) else { return };
         if is_running {
