@@ -25,6 +25,8 @@ const BOUNDED: f64 = 1.3;
 const RECORDS: usize = 300;
 /// Nodes that are registered with tokens chosen by clients, and connections over which that happens.
 const REGISTERED: (usize, usize) = (1_000, 64);
+/// Fewer of both, so that no one waits too long for a hash in a debug build.
+const REGISTERED_SHORT: (usize, usize) = (200, 16);
 /// Nodes in each list, of those in the organization.
 const LISTED: usize = 1_000;
 
@@ -61,7 +63,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
             .beside(REFERENCE, 1200.0)
             .lasting_target(Target::AtMost(RESIDENT_MIB)),
     );
-    registrations(stage, if options.short { 200 } else { REGISTERED.0 }, &mut report).await?;
+    registrations(stage, if options.short { REGISTERED_SHORT } else { REGISTERED }, &mut report).await?;
     bench.first_contacts(&scribe, &mut report).await?;
     report.push(Row::new("resident with the whole fleet's logins", exchange.resident_mib(), "MiB"));
     report.note(format!(
@@ -190,7 +192,11 @@ impl Bench<'_> {
 }
 
 /// Memory of an exchange of its own after nodes were registered over its API with chosen tokens and have logged in with them.
-async fn registrations(stage: &Stage, count: usize, report: &mut Report) -> Result<(), Failure> {
+async fn registrations(
+    stage: &Stage,
+    (count, connections): (usize, usize),
+    report: &mut Report,
+) -> Result<(), Failure> {
     let (exchange, address) = stage.start_named_exchange("registrations").await?;
     let idle = exchange.resident_mib();
     let path = |number| format!("/v1/orgs/{ORG}/nodes/registered-{number}");
@@ -207,7 +213,7 @@ async fn registrations(stage: &Stage, count: usize, report: &mut Report) -> Resu
         request("GET", &path(number), &login, None)
     };
     for requests in [(0..count).map(register).collect::<Vec<_>>(), (0..count).map(log_in).collect()] {
-        let load = Load { address, connections: REGISTERED.1, requests: Arc::new(requests) };
+        let load = Load { address, connections, requests: Arc::new(requests) };
         load.once().await?;
     }
     report.push(
