@@ -8,7 +8,7 @@ use super::{
     agbot::{self, Agbot},
     agent::{self, Agent},
     exchange::StoredNode,
-    invariants, polling, task_health, workload_chaos,
+    invariants, planned, polling, task_health, workload_chaos,
     world::{Faults, Quality, ScheduledEvent, World},
 };
 use evenkeel_ids::{GroupId, NmpId, NodeId, PolicyId, ServiceKey};
@@ -71,6 +71,9 @@ pub(crate) fn run(world: &mut World, steps: u32) {
     invariants::check_settled(world);
     polling::check(world);
     invariants::check_reasons(world);
+    if world.checker.violation.is_none() {
+        planned::check(world);
+    }
 }
 
 fn is_settled(world: &World) -> bool {

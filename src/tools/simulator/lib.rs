@@ -17,6 +17,7 @@ pub(crate) mod exchange;
 mod health_chaos;
 pub(crate) mod invariants;
 mod moves;
+mod planned;
 mod polling;
 mod recovery_watch;
 pub mod report;

@@ -69,6 +69,8 @@ fn schedules_that_failed_once_keep_every_promise() {
         (9_700, 600),
         (9_817, 600),
         (5_051, 600),
+        (371, 400),
+        (651, 400),
     ] {
         if let Some(text) = simulate(seed, steps).failure_text() {
             panic!("{text}");
