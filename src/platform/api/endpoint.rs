@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::path::Parameter;
 
 use crate::content::Content;
-use crate::{PREFIX, parameter};
+use crate::{CodeForm, PREFIX, parameter};
 
 /// One possible response.
 #[derive(Clone)]
@@ -42,6 +42,17 @@ impl RequiredAccess {
     }
 }
 
+/// What the success of an operation means for the resource that it is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// It did not exist before.
+    Creates,
+    /// It may have existed before, and exists.
+    Changes,
+    /// It no longer exists.
+    Removes,
+}
+
 /// One operation of the API, as the document describes it.
 #[derive(Clone)]
 pub struct Operation {
@@ -67,6 +78,10 @@ pub struct Operation {
     pub unaudited: Option<&'static str>,
     /// Kind of the resource whose state its audit record shows; none for actions and messages.
     pub subject: Option<&'static str>,
+    /// What becomes of that resource when the operation succeeds.
+    pub effect: Effect,
+    /// Format of the codes of its refusals.
+    pub codes: CodeForm,
     /// True if the fast path finds it before the router is asked.
     pub is_fast: bool,
     /// Prefix of its paths.
@@ -121,6 +136,7 @@ pub fn endpoint<H>(
     access: RequiredAccess,
     handler: H,
 ) -> Endpoint<H> {
+    let effect = if method == Method::DELETE { Effect::Removes } else { Effect::Changes };
     let operation = Operation {
         method,
         paths: vec![path],
@@ -133,6 +149,8 @@ pub fn endpoint<H>(
         access,
         unaudited: None,
         subject: None,
+        effect,
+        codes: CodeForm::Word,
         is_fast: false,
         prefixes: &[PREFIX],
     };
@@ -253,6 +271,27 @@ impl<H> Endpoint<H> {
     #[must_use]
     pub fn audit(mut self, subject: impl Into<&'static str>) -> Self {
         self.operation.subject = Some(subject.into());
+        self
+    }
+
+    /// Success means that the resource did not exist before.
+    #[must_use]
+    pub fn creates(mut self) -> Self {
+        self.operation.effect = Effect::Creates;
+        self
+    }
+
+    /// The resource exists afterwards, although the method is DELETE: a part of it is removed.
+    #[must_use]
+    pub fn keeps_resource(mut self) -> Self {
+        self.operation.effect = Effect::Changes;
+        self
+    }
+
+    /// Refusals have the number of the status as their code.
+    #[must_use]
+    pub fn numbered_codes(mut self) -> Self {
+        self.operation.codes = CodeForm::Number;
         self
     }
 
