@@ -296,9 +296,9 @@ mod tests {
 
     #[test]
     fn run_above_the_limit_is_refused_and_a_superseded_one_only_not_recorded() {
-        let too_many = || Err(ApiError::TooMany { retry_after: 5, message: String::new() });
+        let too_many = || Err(ApiError::too_many(5, ""));
         let current = first("a").judge(run("b"), false, at(1));
-        assert!(matches!(current.clone().limited(too_many), Err(ApiError::TooMany { .. })));
+        assert!(current.clone().limited(too_many).is_err_and(|error| error.is_too_many()));
         assert!(matches!(current.limited(|| Ok(())), Ok(Verdict::Current(_))));
         let refused = followed(first("a"), "b").judge(run("a"), false, at(2));
         assert!(matches!(refused.limited(too_many), Ok(Verdict::Refused(None))));

@@ -6,12 +6,12 @@ use std::borrow::Cow;
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use evenkeel_api::PageError;
+use evenkeel_api::{PageError, Refusal};
 use evenkeel_store::{AsStoreError, StoreError};
 use evenkeel_wire::exchange::agbot_approval::UNKNOWN_FENCING;
 use evenkeel_wire::exchange::agent_run::SUPERSEDED;
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::{HeaderValue, StatusCode, header};
+use http::StatusCode;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use serde_json::json;
@@ -23,34 +23,11 @@ use utoipa::{PartialSchema, ToSchema};
 #[derive(Debug, Error)]
 pub enum ApiError {
     /// A response of the contract: status, code, human-readable message.
-    #[error("{code}: {message}")]
-    Coded {
-        /// HTTP status.
-        status: StatusCode,
-        /// Symbol of the contract.
-        code: &'static str,
-        /// Human-readable message.
-        message: String,
-    },
-    /// A plain-text response of the HTTP layer.
-    #[error("{message}")]
-    Plain {
-        /// HTTP status.
-        status: StatusCode,
-        /// Text of the body.
-        message: String,
-    },
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// A response with a body of its own (for instance an empty list with 404).
     #[error("response with status {0}")]
     Body(StatusCode, serde_json::Value),
-    /// Too many requests: try again after so many seconds.
-    #[error("{message}")]
-    TooMany {
-        /// Seconds to wait.
-        retry_after: u64,
-        /// Human-readable message.
-        message: String,
-    },
     /// The database.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -58,27 +35,27 @@ pub enum ApiError {
 
 impl ApiError {
     fn coded(status: StatusCode, code: &'static str, message: impl Into<String>) -> ApiError {
-        ApiError::Coded { status, code, message: message.into() }
+        Refusal::coded(status, code, message).into()
     }
 
     /// 400: malformed or refused input; the text names the field and the rule.
     pub fn invalid_input(message: impl Into<String>) -> ApiError {
-        Self::coded(StatusCode::BAD_REQUEST, "invalid-input", message)
+        Refusal::invalid_input(message).into()
     }
 
     /// 413: a part of the request is larger than its limit.
     pub fn too_large(message: impl Into<String>) -> ApiError {
-        Self::coded(StatusCode::PAYLOAD_TOO_LARGE, "invalid-input", message)
+        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, message).into()
     }
 
     /// 401: no or bad credentials.
     pub fn invalid_credentials(message: impl Into<String>) -> ApiError {
-        Self::coded(StatusCode::UNAUTHORIZED, "invalid-credentials", message)
+        Refusal::new(StatusCode::UNAUTHORIZED, message).into()
     }
 
     /// 403: known, but not allowed, or over a limit.
     pub fn access_denied(message: impl Into<String>) -> ApiError {
-        Self::coded(StatusCode::FORBIDDEN, "access-denied", message)
+        Refusal::new(StatusCode::FORBIDDEN, message).into()
     }
 
     /// 403 `fencing-unknown`: a task under a fencing number that the agbot was not given.
@@ -98,7 +75,7 @@ impl ApiError {
 
     /// 409 `conflict`: the request is valid, but the present state forbids it.
     pub fn state_conflict(message: impl Into<String>) -> ApiError {
-        Self::coded(StatusCode::CONFLICT, "conflict", message)
+        Refusal::new(StatusCode::CONFLICT, message).into()
     }
 
     /// 409 `agent-superseded`: another agent has the identity of the node.
@@ -108,7 +85,7 @@ impl ApiError {
 
     /// 404.
     pub fn not_found(message: impl Into<String>) -> ApiError {
-        Self::coded(StatusCode::NOT_FOUND, "not-found", message)
+        Refusal::new(StatusCode::NOT_FOUND, message).into()
     }
 
     /// 404 with the normal body of an empty list.
@@ -124,13 +101,24 @@ impl ApiError {
 
     /// 500: a broken invariant of ours.
     pub fn internal(message: impl Into<String>) -> ApiError {
-        Self::coded(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", message)
+        Refusal::internal(message).into()
+    }
+
+    /// 429: too many requests; `retry_after` in seconds.
+    pub fn too_many(retry_after: u64, message: impl Into<String>) -> ApiError {
+        Refusal::too_many(retry_after, message).into()
     }
 
     /// Returns true if the error reports wrong or unknown credentials.
     #[must_use]
     pub fn is_unauthorized(&self) -> bool {
-        matches!(self, ApiError::Coded { status: StatusCode::UNAUTHORIZED, .. })
+        matches!(self, ApiError::Refused(refusal) if refusal.is_unauthorized())
+    }
+
+    /// Returns true if the error reports too many requests.
+    #[must_use]
+    pub fn is_too_many(&self) -> bool {
+        matches!(self, ApiError::Refused(Refusal::TooMany { .. }))
     }
 
     /// Maps a violated constraint of the store to a response: `rules` pairs constraint names with responses.
@@ -205,17 +193,8 @@ fn store_response(error: &StoreError) -> (StatusCode, &'static str, &'static str
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         match self {
-            ApiError::Coded { status, code, message } => {
-                (status, Json(json!({"code": code, "msg": message}))).into_response()
-            }
+            ApiError::Refused(refusal) => refusal.into_response(),
             ApiError::Body(status, body) => (status, Json(body)).into_response(),
-            ApiError::Plain { status, message } => (status, message).into_response(),
-            ApiError::TooMany { retry_after, message } => {
-                let body = Json(json!({"code": "too busy", "msg": message}));
-                let mut response = (StatusCode::TOO_MANY_REQUESTS, body).into_response();
-                response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry_after));
-                response
-            }
             ApiError::Store(error) => {
                 let (status, code, message) = store_response(&error);
                 if status.is_server_error() {

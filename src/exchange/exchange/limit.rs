@@ -164,11 +164,13 @@ impl Limiter {
 }
 
 fn too_many(what: &str, seconds: u64) -> ApiError {
-    ApiError::TooMany { retry_after: seconds, message: format!("too many {what}, try again later") }
+    ApiError::too_many(seconds, format!("too many {what}, try again later"))
 }
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_api::Refusal;
+
     use super::*;
 
     #[test]
@@ -178,7 +180,9 @@ mod tests {
             assert!(limiter.count_agent_run("o", "n").is_ok(), "run {run}");
         }
         let refused = limiter.count_agent_run("o", "n");
-        assert!(matches!(refused, Err(ApiError::TooMany { retry_after: 1..=5, .. })), "{refused:?}");
+        let is_limited =
+            matches!(refused, Err(ApiError::Refused(Refusal::TooMany { retry_after: 1..=5, .. })));
+        assert!(is_limited, "{refused:?}");
         assert!(limiter.count_agent_run("o", "m").is_ok());
     }
 }

@@ -113,5 +113,5 @@ async fn count(
 
 /// The refusal of a message for which there is no room now.
 pub(crate) fn full(what: &str) -> ApiError {
-    ApiError::TooMany { retry_after: 30, message: format!("{what}, try again when the receiver has read") }
+    ApiError::too_many(30, format!("{what}, try again when the receiver has read"))
 }

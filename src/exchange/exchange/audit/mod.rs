@@ -13,6 +13,9 @@ use evenkeel_exchange_store::audit::{self, NewAuditRecord};
 use evenkeel_metrics::Counter;
 use evenkeel_store::{Database, StoreError, retry};
 
+/// Name of the operation with whose success the chain of an organization begins.
+pub(crate) const CHAIN_OPENER: &str = "create_organization";
+
 /// Refused requests that are recorded within a second, at most: a caller who is refused again and again must not fill the database.
 const REFUSED_PER_FLUSH: usize = 200;
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use evenkeel_access::{Caller, ROOT_ORG, Role};
-use evenkeel_api::Operation;
+use evenkeel_api::{AuditFacts, AuditedOperation, Effect};
 use evenkeel_exchange_store::audit::NewAuditRecord;
 use evenkeel_exchange_store::audit_state::{AuditedResource, Subject};
 use http::{Method, StatusCode};
@@ -18,53 +18,16 @@ use jiff::Timestamp;
 
 use crate::{ApiError, Exchange};
 
-/// Returns true if a POST creates the whole resource, so that it succeeds only if there was none.
-fn is_created_whole(kind: Subject) -> bool {
-    matches!(
-        kind,
-        Subject::Organization
-            | Subject::Account
-            | Subject::HaGroup
-            | Subject::Service
-            | Subject::Pattern
-            | Subject::DeploymentPolicy
-            | Subject::ManagementPolicy
-    )
-}
-
 /// Longest text that a record takes over from a request.
 const TEXT_LIMIT: usize = 2048;
-const REQUEST_ID: &str = "x-request-id";
-
-/// Audit facts of an operation.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct AuditedOperation {
-    name: &'static str,
-    /// Status of its success.
-    status: u16,
-    subject: Option<Subject>,
-}
-
-impl AuditedOperation {
-    /// Every write, except those that state why not.
-    pub(crate) fn of(operation: &Operation) -> Option<AuditedOperation> {
-        let success = operation.responses.iter().map(|response| response.status).find(|status| *status < 300);
-        let (name, subject) = (operation.operation, operation.subject.and_then(Subject::named));
-        let audited = AuditedOperation { name, status: success.unwrap_or(200), subject };
-        operation.is_audited().then_some(audited)
-    }
-}
 
 /// One request that writes.
 #[derive(Debug)]
 pub(crate) struct AuditedRequest {
     caller: Arc<Caller>,
     address: String,
-    id: String,
-    method: Method,
-    operation: AuditedOperation,
+    facts: AuditFacts,
     org: String,
-    resource: String,
     subject: Option<AuditedResource>,
     is_recorded: AtomicBool,
 }
@@ -77,15 +40,11 @@ impl AuditedRequest {
         caller: Arc<Caller>,
         address: Option<IpAddr>,
     ) -> AuditedRequest {
-        let id = request.headers().get(REQUEST_ID).and_then(|value| value.to_str().ok());
         AuditedRequest {
             address: address.map(|address| address.to_string()).unwrap_or_default(),
-            id: cut(id.unwrap_or_default()),
-            method: request.method().clone(),
+            facts: AuditFacts::of(operation, request.method(), request.uri(), request.headers()),
             org: cut(path.first().map_or(ROOT_ORG, String::as_str)),
-            resource: cut(below_version(request.uri().path())),
-            subject: subject(operation.subject, path),
-            operation,
+            subject: subject(operation.subject.and_then(Subject::named), path),
             is_recorded: AtomicBool::new(false),
             caller,
         }
@@ -99,15 +58,22 @@ impl AuditedRequest {
     /// Returns the request of a login itself, which writes the account of a user of an identity provider.
     pub(crate) fn of_login(caller: Caller, address: Option<IpAddr>) -> AuditedRequest {
         let path = [caller.org.clone(), caller.id.clone()];
-        let kind = Some(Subject::Account);
+        let operation = AuditedOperation {
+            name: "provide_account",
+            status: 200,
+            subject: Some(Subject::Account.into()),
+            effect: Effect::Changes,
+        };
         AuditedRequest {
             address: address.map(|address| address.to_string()).unwrap_or_default(),
-            id: String::new(),
-            method: Method::PUT,
-            operation: AuditedOperation { name: "provide_account", status: 200, subject: kind },
+            facts: AuditFacts {
+                operation,
+                method: Method::PUT,
+                resource: format!("/orgs/{}/users/{}", caller.org, caller.id),
+                request: String::new(),
+            },
             org: cut(&caller.org),
-            resource: cut(&format!("/orgs/{}/users/{}", caller.org, caller.id)),
-            subject: subject(kind, &path),
+            subject: subject(Some(Subject::Account), &path),
             is_recorded: AtomicBool::new(false),
             caller: Arc::new(caller),
         }
@@ -120,32 +86,31 @@ impl AuditedRequest {
 
     /// Returns true if success means that the resource did not exist before.
     pub(crate) fn finds_nothing(&self) -> bool {
-        self.method == Method::POST
-            && self.operation.name.starts_with("create_")
-            && self.operation.subject.is_some_and(is_created_whole)
+        self.facts.operation.effect == Effect::Creates
     }
 
     /// Returns true if success means that the resource no longer exists.
     pub(crate) fn leaves_nothing(&self) -> bool {
-        self.method == Method::DELETE && self.operation.name != "remove_ha_group_node"
+        self.facts.operation.effect == Effect::Removes
     }
 
     /// The record of success.
     pub(crate) fn record(&self, at: Timestamp, state_before: Option<Vec<u8>>) -> NewAuditRecord {
-        self.record_of(at, self.operation.status, state_before)
+        self.record_of(at, self.facts.operation.status, state_before)
     }
 
     fn record_of(&self, at: Timestamp, status: u16, state_before: Option<Vec<u8>>) -> NewAuditRecord {
+        let AuditFacts { operation, method, resource, request } = &self.facts;
         NewAuditRecord {
             org: self.org.clone(),
             recorded_at: at,
             caller: self.caller.to_string(),
             caller_role: role_text(&self.caller),
             address: self.address.clone(),
-            request: self.id.clone(),
-            method: self.method.to_string(),
-            operation: Cow::Borrowed(self.operation.name),
-            resource: self.resource.clone(),
+            request: cut(request),
+            method: method.to_string(),
+            operation: Cow::Borrowed(operation.name),
+            resource: cut(resource),
             status: i16::try_from(status).unwrap_or_default(),
             state_before,
         }
@@ -188,10 +153,6 @@ fn subject(kind: Option<Subject>, path: &[String]) -> Option<AuditedResource> {
         _ => (path.get(1)?.clone(), path.get(2).cloned().unwrap_or_default()),
     };
     Some(AuditedResource { kind, org, id, part })
-}
-
-fn below_version(path: &str) -> &str {
-    path.strip_prefix("/v1").unwrap_or(path)
 }
 
 /// The text of a record for a kind of caller. It names the API key of a login: another account may have created the

@@ -14,6 +14,7 @@ use evenkeel_wire::exchange::audit::{AuditRecord, hex};
 use evenkeel_wire::exchange::time::wire_time;
 use jiff::{SignedDuration, Timestamp};
 
+use super::CHAIN_OPENER;
 use crate::Exchange;
 
 /// Records sealed by one transaction: with more, the requests of that moment would wait for the processor.
@@ -133,7 +134,7 @@ fn append(chain: &mut Chain, row: &mut AuditRow) {
     row.hash = bytes_of(&shown(row).computed_hash());
     chain.last_number = row.number;
     chain.last_hash.clone_from(&row.hash);
-    if row.operation == "create_organization" && row.status < 300 {
+    if row.operation == CHAIN_OPENER && row.status < 300 {
         chain.opened_at = row.number;
     }
 }

@@ -92,7 +92,7 @@ async fn acting_agbot(
     let Ok(login) = read_login(proof) else { return Ok(None) };
     match exchange.credentials().identify(login, address, exchange.limiter()).await {
         Ok(caller) => Ok((caller.role == Role::Agbot).then_some(ActingAgbot(caller))),
-        Err(error) if error.is_unauthorized() || matches!(error, ApiError::TooMany { .. }) => Ok(None),
+        Err(error) if error.is_unauthorized() || error.is_too_many() => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -93,8 +93,7 @@ impl HashQueue {
         work: impl Fn() -> T + Send + Sync + 'static,
         is_wrong: impl FnOnce(&T) -> bool + Send + 'static,
     ) -> Result<T, ApiError> {
-        let busy =
-            || ApiError::TooMany { retry_after: 1, message: "too many logins at once, try again".to_owned() };
+        let busy = || ApiError::too_many(1, "too many logins at once, try again");
         let queued = match class {
             PriorityClass::Known => None,
             PriorityClass::Unauthenticated(prefix) => Some(self.queue.enter(prefix).ok_or_else(busy)?),
@@ -382,7 +381,7 @@ mod tests {
         let queue = HashQueue::new(1);
         let refuse = || Err(ApiError::access_denied("late"));
         let outcome = queue.run(UNAUTHENTICATED, refuse, || 7, |_| false).await;
-        assert!(matches!(outcome, Err(ApiError::Coded { .. })));
+        assert!(matches!(outcome, Err(ApiError::Refused(refusal)) if refusal.is_forbidden()));
         let outcome = queue.run(UNAUTHENTICATED, || Ok(()), || 8, |_| false).await;
         assert_eq!(outcome.expect("the permit is free again"), 8);
     }
@@ -402,7 +401,7 @@ mod tests {
             (0..QUEUED_OF_PREFIX).map(|_| queue.queue.enter(attacker).expect("room in the queue")).collect();
         let attack = PriorityClass::Unauthenticated(attacker);
         let refused = queue.run(attack, || Ok(()), || 7, |_| false).await;
-        assert!(matches!(refused, Err(ApiError::TooMany { .. })), "the queue is full for this prefix");
+        assert!(refused.is_err_and(|error| error.is_too_many()), "the queue is full for this prefix");
         let waits = {
             let queue = queue.clone();
             tokio::spawn(async move { queue.run(other, || Ok(()), || 8, |_| false).await })

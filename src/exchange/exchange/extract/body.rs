@@ -4,7 +4,7 @@
 
 use axum::body::{self, HttpBody};
 use bytes::{Bytes, BytesMut};
-use evenkeel_api::Content;
+use evenkeel_api::{ApiRequest, BodyKind, Content, Input, Refusal};
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use memchr::memmem;
@@ -14,35 +14,10 @@ use utoipa::ToSchema;
 
 use crate::ApiError;
 
-/// The body of a request as an argument of a handler.
-///
-/// Callers without the right get 403 whatever they send: a wrong body is an error only after the right was granted.
-pub(crate) trait RequestBody: Sized + Send + 'static {
-    /// Kind of body to receive before it is parsed.
-    const KIND: BodyKind;
+/// A request whose body has been received whole.
+pub(crate) trait Received: ApiRequest<Sent = Bytes, Refusal = ApiError> {}
 
-    /// Reads the received bytes.
-    ///
-    /// # Errors
-    /// 400 when they are not of this shape.
-    fn parse(bytes: Bytes) -> Result<Self, ApiError>;
-
-    /// The body as the API document shows it.
-    fn content() -> Content;
-}
-
-/// The kind of body that a request sends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BodyKind {
-    /// A text that the request calls JSON.
-    Json,
-    /// The same, or anything else, which is left alone.
-    OptionalJson,
-    /// Bytes of any type.
-    Raw,
-    /// Nothing: whatever is sent is left alone.
-    None,
-}
+impl<A: ApiRequest<Sent = Bytes, Refusal = ApiError>> Received for A {}
 
 /// A required JSON body that is an object.
 pub(crate) struct Body<T>(pub(crate) T);
@@ -63,25 +38,24 @@ pub(crate) struct ListBody<T>(pub(crate) Vec<T>);
 /// A body of any type, as bytes.
 pub(crate) struct RawBody(pub(crate) Bytes);
 
-/// No body: whatever is sent is left alone.
-pub(crate) struct NoBody;
-
-impl<T: DeserializeOwned + ToSchema + Send + 'static> RequestBody for Body<T> {
+impl<A: Received, T: DeserializeOwned + ToSchema + Send + 'static> Input<A> for Body<T> {
     const KIND: BodyKind = BodyKind::Json;
 
-    fn parse(bytes: Bytes) -> Result<Self, ApiError> {
+    fn read(bytes: Bytes) -> Result<Self, ApiError> {
         parse_object(&bytes).map(Self)
     }
 
-    fn content() -> Content {
+    fn body() -> Content {
         Content::read::<T>()
     }
 }
 
-impl<T: DeserializeOwned + ToSchema + OptionalShape + Send + 'static> RequestBody for OptionalBody<T> {
+impl<A: Received, T: DeserializeOwned + ToSchema + OptionalShape + Send + 'static> Input<A>
+    for OptionalBody<T>
+{
     const KIND: BodyKind = BodyKind::OptionalJson;
 
-    fn parse(bytes: Bytes) -> Result<Self, ApiError> {
+    fn read(bytes: Bytes) -> Result<Self, ApiError> {
         let members = serde_json::from_slice::<Map<String, Value>>(&bytes);
         if !members.is_ok_and(|members| T::MEMBERS.iter().any(|name| members.contains_key(*name))) {
             return Ok(Self(None));
@@ -89,44 +63,32 @@ impl<T: DeserializeOwned + ToSchema + OptionalShape + Send + 'static> RequestBod
         parse_object(&bytes).map(|body| Self(Some(Box::new(body))))
     }
 
-    fn content() -> Content {
+    fn body() -> Content {
         Content::read_optional::<T>()
     }
 }
 
-impl<T: DeserializeOwned + ToSchema + Send + 'static> RequestBody for ListBody<T> {
+impl<A: Received, T: DeserializeOwned + ToSchema + Send + 'static> Input<A> for ListBody<T> {
     const KIND: BodyKind = BodyKind::Json;
 
-    fn parse(bytes: Bytes) -> Result<Self, ApiError> {
+    fn read(bytes: Bytes) -> Result<Self, ApiError> {
         parse(&bytes).map(Self)
     }
 
-    fn content() -> Content {
+    fn body() -> Content {
         Content::read_list::<T>()
     }
 }
 
-impl RequestBody for RawBody {
+impl<A: Received> Input<A> for RawBody {
     const KIND: BodyKind = BodyKind::Raw;
 
-    fn parse(bytes: Bytes) -> Result<Self, ApiError> {
+    fn read(bytes: Bytes) -> Result<Self, ApiError> {
         Ok(Self(bytes))
     }
 
-    fn content() -> Content {
+    fn body() -> Content {
         Content::TEXT
-    }
-}
-
-impl RequestBody for NoBody {
-    const KIND: BodyKind = BodyKind::None;
-
-    fn parse(_: Bytes) -> Result<Self, ApiError> {
-        Ok(Self)
-    }
-
-    fn content() -> Content {
-        Content::None
     }
 }
 
@@ -167,7 +129,7 @@ pub(crate) async fn receive(
     if kind == BodyKind::None {
         return Ok(Bytes::new());
     }
-    let refusal = |status, message: &str| ApiError::Plain { status, message: message.to_owned() };
+    let refusal = |status, message: &str| ApiError::from(Refusal::plain(status, message));
     let bytes = gather(Limited::new(body, max_bytes)).await.map_err(|error| {
         if error.is::<LengthLimitError>() {
             let message = "the request body is larger than this exchange accepts";

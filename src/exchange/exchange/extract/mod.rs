@@ -1,10 +1,6 @@
 //! Parts of a request as typed arguments of handlers.
 
 mod body;
-mod parameters;
 
-pub(crate) use body::{
-    Body, BodyKind, ListBody, NoBody, OptionalBody, OptionalShape, RawBody, RequestBody, has_json_type,
-    receive,
-};
-pub(crate) use parameters::{Parameters, Query};
+pub(crate) use body::{Body, ListBody, OptionalBody, OptionalShape, RawBody, has_json_type, receive};
+pub(crate) use evenkeel_api::{Parameters, Query};

@@ -3,26 +3,23 @@
 //! Finding them among all routes would cost more than executing them. Requests that are not plain take the
 //! router, which ends in the same functions and reports errors.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use evenkeel_api::{MAX_ID, PREFIX};
+use evenkeel_api::{MAX_ID, PREFIX, PathValues, Positions, Run};
 use evenkeel_http_server::middleware::Client;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::Method;
 
 use super::negotiation::Accepted;
-use super::pipeline::{Call, PathValues, Run};
+use super::pipeline::{ExchangeRequest, received};
 use super::router::{finished, unpanicked};
 use super::row::{Kind, Operation};
 use crate::auth::Authenticated;
 use crate::{ApiError, Exchange, auth};
-
-/// Most parameters in a path of the fast path.
-const MAX_PARAMETERS: usize = 2;
 
 /// The operations of the fast path.
 pub(crate) struct FastPath(Vec<Route>);
@@ -31,7 +28,7 @@ struct Route {
     method: Method,
     /// The segments of the path below the prefix; `None` for a parameter.
     segments: Vec<Option<&'static str>>,
-    handler: Arc<dyn Run>,
+    handler: Arc<dyn Run<ExchangeRequest>>,
 }
 
 impl FastPath {
@@ -57,20 +54,9 @@ impl FastPath {
     }
 
     /// The operation that a request asks for, with the parameters in its path.
-    fn find(&self, method: &Method, path: &str) -> Option<(&Arc<dyn Run>, Values)> {
+    fn find(&self, method: &Method, path: &str) -> Option<(&Arc<dyn Run<ExchangeRequest>>, Positions)> {
         let mut found = self.0.iter().filter(|route| route.method == *method);
         found.find_map(|route| Some((&route.handler, route.values(path)?)))
-    }
-}
-
-/// Positions of the parameters in a path.
-#[derive(Clone, Default)]
-pub(crate) struct Values([Option<Range<usize>>; MAX_PARAMETERS]);
-
-impl Values {
-    /// The parameters of the path in which they were found.
-    pub(super) fn of<'p>(&self, path: &'p str) -> impl Iterator<Item = &'p str> {
-        self.0.iter().flatten().filter_map(|range| path.get(range.clone()))
     }
 }
 
@@ -83,8 +69,8 @@ impl Route {
         Some(Route { method: operation.method.clone(), segments, handler: handler.clone() })
     }
 
-    fn values(&self, path: &str) -> Option<Values> {
-        let mut values = Values::default();
+    fn values(&self, path: &str) -> Option<Positions> {
+        let mut values = Positions::default();
         let mut free = values.0.iter_mut();
         let mut segments = path.strip_prefix(PREFIX)?.strip_prefix('/')?.split('/');
         let mut start = PREFIX.len() + 1;
@@ -104,10 +90,10 @@ impl Route {
 }
 
 fn respond(
-    handler: Arc<dyn Run>,
+    handler: Arc<dyn Run<ExchangeRequest>>,
     exchange: Exchange,
     request: Request,
-    values: Values,
+    values: Positions,
     client: Client,
 ) -> impl Future<Output = Response> + Send {
     let challenge = exchange.challenge();
@@ -116,7 +102,7 @@ fn respond(
         let Authenticated { caller, login, .. } =
             auth::authenticate(&exchange, request.headers(), Some(&client)).await?;
         let path = PathValues::Plain(values);
-        let call = Call::receive(handler.body(), exchange, (caller, login), path, request).await?;
+        let call = received(handler.body(), exchange, (caller, login), path, request).await?;
         let response = handler.run(call).await?;
         Ok(accepted.check(response))
     };
@@ -132,22 +118,23 @@ fn is_plain(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use evenkeel_api::{Handler, Op, carry_out};
 
     use super::*;
-    use crate::operation::Op;
-    use crate::operation::pipeline::{Handler, carry_out};
     use crate::routes;
     use crate::routes::changes::poll_changes;
     use crate::routes::node::heartbeat::heartbeat_node;
 
     #[test]
     fn what_every_request_allocates_is_small() {
-        fn outer<F: Future>(_: impl Fn(Arc<dyn Run>, Exchange, Request, Values, Client) -> F) -> usize {
+        fn outer<F: Future>(
+            _: impl Fn(Arc<dyn Run<ExchangeRequest>>, Exchange, Request, Positions, Client) -> F,
+        ) -> usize {
             size_of::<F>()
         }
-        fn inner<A, H: Handler<A>, F: Future>(
+        fn inner<T, H: Handler<ExchangeRequest, T>, F: Future>(
             _: H,
-            _: impl Fn(H, Op<H::Path, H::Parameters>, Result<Bytes, ApiError>) -> F,
+            _: impl Fn(H, Op<ExchangeRequest, H::Path, H::Parameters>, Result<Bytes, ApiError>) -> F,
         ) -> usize {
             size_of::<F>()
         }

@@ -1,7 +1,8 @@
 //! The operation is the unit of the API: one row declares it, one path carries it out.
 //!
-//! [`row`] declares, [`pipeline`] receives a request and calls the handler, [`authorize`] asks the permission table,
-//! [`router`] and [`fast_path`] find the operation that a request asks for, [`document`] shows all of them.
+//! [`row`] declares, [`pipeline`] receives a request and records its outcome, [`authorize`] asks the permission table, [`router`] and
+//! [`fast_path`] find the operation that a request asks for, [`document`] shows all of them. Rows, handlers and the steps from the
+//! parameters of a request to its handler are those of `evenkeel_api`.
 
 pub(crate) mod authorize;
 pub(crate) mod document;
@@ -13,4 +14,5 @@ pub(crate) mod row;
 
 pub use row::{Content, Operation};
 
-pub(crate) use pipeline::{Op, OrgPath, PartPath, ResourcePath};
+pub(crate) use evenkeel_api::{OrgPath, PartPath, ResourcePath};
+pub(crate) use pipeline::{ExchangeRequest, Op};

@@ -4,6 +4,7 @@
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
+use evenkeel_api::Refusal;
 use http::{HeaderMap, Method, StatusCode, header};
 
 use crate::ApiError;
@@ -115,10 +116,8 @@ fn weight(parameter: &str) -> Option<f32> {
 }
 
 fn not_acceptable() -> ApiError {
-    ApiError::Plain {
-        status: StatusCode::NOT_ACCEPTABLE,
-        message: format!("Resource representation is only available with these types:\n{JSON}"),
-    }
+    let message = format!("Resource representation is only available with these types:\n{JSON}");
+    Refusal::plain(StatusCode::NOT_ACCEPTABLE, message).into()
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Extension, Router};
+use evenkeel_api::{AuditedOperation, Run};
 use evenkeel_http_server::middleware::Client;
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -20,9 +21,8 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use super::document::ServedDocument;
 use super::negotiation::{Accepted, Format};
-use super::pipeline::{Run, routed};
+use super::pipeline::{ExchangeRequest, routed};
 use super::row::{Kind, Operation};
-use crate::audit::request::AuditedOperation;
 use crate::auth::{Authenticated, ClientAddress, PresentedLogin};
 use crate::dot_segments::resolve_dot_segments;
 use crate::request_times::Timer;
@@ -103,7 +103,7 @@ impl HttpApi {
 }
 
 /// The route of an operation behind the guard.
-fn route(operation: &Operation, handler: Arc<dyn Run>) -> MethodRouter<Exchange> {
+fn route(operation: &Operation, handler: Arc<dyn Run<ExchangeRequest>>) -> MethodRouter<Exchange> {
     let filter = MethodFilter::try_from(operation.method.clone()).unwrap_or(MethodFilter::GET);
     let audited = AuditedOperation::of(operation);
     on(filter, move |State(exchange): State<Exchange>, request: Request| {

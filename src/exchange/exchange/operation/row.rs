@@ -5,11 +5,12 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::routing::MethodRouter;
 pub use evenkeel_api::Content;
-use evenkeel_api::{Documented, Endpoint, RequiredAccess, endpoint};
+use evenkeel_api::{Documented, Endpoint, RequiredAccess, Run, endpoint};
+pub(crate) use evenkeel_api::{delete, get, patch, post, put};
 use http::Method;
 
 use super::document::ServedDocument;
-use super::pipeline::{Handler, Run, Typed};
+use super::pipeline::ExchangeRequest;
 use crate::Exchange;
 
 /// One operation of the exchange.
@@ -22,49 +23,15 @@ pub struct Carrier(pub(crate) Kind);
 #[derive(Clone)]
 pub(crate) enum Kind {
     /// A handler behind credentials and the permission table.
-    Typed(Arc<dyn Run>),
+    Typed(Arc<dyn Run<ExchangeRequest>>),
     /// A route that needs no credentials.
     Public(Box<MethodRouter<Exchange>>),
 }
 
-pub(crate) fn get<A: 'static, H: Handler<A>>(
-    path: &'static str,
-    name: &'static str,
-    handler: H,
-) -> Operation {
-    operation(Method::GET, path, name, handler)
-}
-
-pub(crate) fn post<A: 'static, H: Handler<A>>(
-    path: &'static str,
-    name: &'static str,
-    handler: H,
-) -> Operation {
-    operation(Method::POST, path, name, handler)
-}
-
-pub(crate) fn put<A: 'static, H: Handler<A>>(
-    path: &'static str,
-    name: &'static str,
-    handler: H,
-) -> Operation {
-    operation(Method::PUT, path, name, handler)
-}
-
-pub(crate) fn patch<A: 'static, H: Handler<A>>(
-    path: &'static str,
-    name: &'static str,
-    handler: H,
-) -> Operation {
-    operation(Method::PATCH, path, name, handler)
-}
-
-pub(crate) fn delete<A: 'static, H: Handler<A>>(
-    path: &'static str,
-    name: &'static str,
-    handler: H,
-) -> Operation {
-    operation(Method::DELETE, path, name, handler)
+impl From<Arc<dyn Run<ExchangeRequest>>> for Carrier {
+    fn from(handler: Arc<dyn Run<ExchangeRequest>>) -> Self {
+        Carrier(Kind::Typed(handler))
+    }
 }
 
 /// A GET without credentials, from what is served at all.
@@ -79,19 +46,6 @@ where
     });
     endpoint(Method::GET, path, name, RequiredAccess::Public, Carrier(Kind::Public(Box::new(route))))
         .responses(O::responses())
-}
-
-fn operation<A: 'static, H: Handler<A>>(
-    method: Method,
-    path: &'static str,
-    name: &'static str,
-    handler: H,
-) -> Operation {
-    let access = RequiredAccess::Right(H::ACCESS.name());
-    endpoint(method, path, name, access, Carrier(Kind::Typed(Arc::new(Typed::new(handler)))))
-        .parameters(H::documented_parameters())
-        .request(H::documented_body())
-        .responses(H::documented_responses())
 }
 
 #[cfg(test)]

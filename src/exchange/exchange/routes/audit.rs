@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use axum::Json;
 use evenkeel_access::{Permission, Role, right};
+use evenkeel_api::Refusal;
 use evenkeel_exchange_store::audit::{self, NewAuditRecord};
 use evenkeel_exchange_store::audit_chain::{self, AuditFilter, Chain};
 use evenkeel_wire::exchange::audit::{
@@ -22,7 +23,7 @@ use crate::auth::{ActingAgbot, ClientAddress};
 use crate::error::{Created, created};
 use crate::extract::{Body, Parameters, Query};
 use crate::operation::row::{get, post};
-use crate::operation::{Op, Operation, OrgPath};
+use crate::operation::{ExchangeRequest, Op, Operation, OrgPath};
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "audit";
@@ -68,7 +69,7 @@ pub(crate) struct Acting {
 }
 
 impl Parameters for Acting {
-    fn read(request: &Parts) -> Result<Self, ApiError> {
+    fn read(request: &Parts) -> Result<Self, Refusal> {
         let address = request.extensions.get::<ClientAddress>().and_then(|address| address.0);
         Ok(Acting { agbot: request.extensions.get::<ActingAgbot>().cloned(), address })
     }
@@ -79,7 +80,11 @@ async fn record_action(
     permission: Permission<right::ActionRecord>,
     Body(request): Body<PostActionRecord>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, caller, path: OrgPath { org }, parameters: Acting { agbot, address }, .. } = &op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        path: OrgPath { org },
+        parameters: Acting { agbot, address },
+    } = &op;
     if !agbot.as_ref().is_some_and(|agbot| agbot.is_of(org)) {
         return Err(ApiError::access_denied(format!(
             "actions of organization '{org}' are recorded by approved agbots of it or of the hub"
@@ -144,7 +149,11 @@ async fn list_records(
     op: Op<OrgPath, Query<AuditQuery>>,
     _: Permission<right::AuditRead>,
 ) -> Result<Json<AuditResponse>, ApiError> {
-    let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        path: OrgPath { org },
+        parameters: Query(query),
+    } = op;
     let limit = within("limit", query.limit.unwrap_or(USUAL_LIMIT), 1, MOST_LISTED)?;
     let mut after = within("after", query.after.unwrap_or(0), 0, i64::MAX)?;
     let (since, until) =
@@ -195,7 +204,8 @@ async fn verify_records(
     op: Op<OrgPath, Query<AuditVerifyQuery>>,
     _: Permission<right::AuditRead>,
 ) -> Result<Json<AuditVerifyResponse>, ApiError> {
-    let Op { exchange, path: OrgPath { org }, parameters: Query(query), .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: OrgPath { org }, parameters: Query(query) } =
+        op;
     let limit = within("limit", query.limit.unwrap_or(MOST_CHECKED), 1, MOST_CHECKED)?;
     let after = query.after.map(|after| within("after", after, 0, i64::MAX)).transpose()?;
     seal_all(exchange.database()).await?;

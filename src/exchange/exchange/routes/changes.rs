@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use evenkeel_access::{Caller, Permission, Role, right};
-use evenkeel_api::{Created, NoContent};
+use evenkeel_api::{Created, NoContent, Refusal};
 use evenkeel_exchange_store::change::{self, SequencedChange};
 use evenkeel_wire::exchange::changes::{
     ChangedResource, ChangesRequest, ChangesResponse, CleanupRequest, MaxChangeId, NumberedAt,
@@ -25,7 +25,7 @@ use crate::feed::Selection;
 use crate::feed::visibility::View;
 use crate::notice::forget_changes;
 use crate::operation::row::{delete, get, post};
-use crate::operation::{Op, Operation, OrgPath};
+use crate::operation::{ExchangeRequest, Op, Operation, OrgPath};
 use crate::{API_VERSION, ApiError, Exchange};
 
 const TAG: &str = "changes";
@@ -62,7 +62,11 @@ pub(crate) async fn poll_changes(
     _: Permission<right::OrgRead>,
     Body(request): Body<ChangesRequest>,
 ) -> Result<Created<ChangesResponse>, ApiError> {
-    let Op { exchange, caller, login, path: OrgPath { org }, parameters: WantedWait(timeout), .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, login, .. },
+        path: OrgPath { org },
+        parameters: WantedWait(timeout),
+    } = op;
     if request.max_records < 0 {
         return Err(ApiError::invalid_input("maxRecords must not be negative"));
     }
@@ -158,7 +162,7 @@ impl WantedWait {
 }
 
 impl Parameters for WantedWait {
-    fn read(request: &Parts) -> Result<Self, ApiError> {
+    fn read(request: &Parts) -> Result<Self, Refusal> {
         Ok(WantedWait::of(&request.headers))
     }
 }
@@ -167,7 +171,7 @@ impl Parameters for WantedWait {
 pub(crate) struct LastEventId(Option<i64>);
 
 impl Parameters for LastEventId {
-    fn read(request: &Parts) -> Result<Self, ApiError> {
+    fn read(request: &Parts) -> Result<Self, Refusal> {
         let seen = request.headers.get("last-event-id").and_then(|value| value.to_str().ok());
         Ok(LastEventId(seen.and_then(|value| value.parse().ok())))
     }
@@ -218,7 +222,11 @@ async fn stream_changes(
     op: Op<OrgPath, LastEventId>,
     _: Permission<right::OrgRead>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
-    let Op { exchange, caller, login, path: OrgPath { org }, parameters: LastEventId(seen), .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, login, .. },
+        path: OrgPath { org },
+        parameters: LastEventId(seen),
+    } = op;
     let from = seen.map_or(exchange.feed().last() + 1, |seen: i64| seen.saturating_add(1));
     let start = StreamState { exchange, caller, login, org, next: from, waiting: Vec::new().into_iter() };
     Ok(Sse::new(futures_util::stream::unfold(start, next_event)).keep_alive(KeepAlive::default()))
@@ -306,6 +314,6 @@ async fn delete_changes(
 }
 
 async fn get_max_change_id(op: Op, _: Permission<right::MaxChangeId>) -> Result<Json<MaxChangeId>, ApiError> {
-    let Op { exchange, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, .. } = op;
     Ok(Json(MaxChangeId { max_change_id: exchange.feed().last() }))
 }

@@ -140,10 +140,8 @@ pub(super) fn long_expired(now: Timestamp) -> Timestamp {
 /// Refuses a message to a mailbox with as many messages as root allows; 0 allows any number.
 pub(super) fn check_space(count: i64, capacity: i64) -> Result<(), ApiError> {
     if capacity > 0 && count >= capacity {
-        return Err(ApiError::TooMany {
-            retry_after: 30,
-            message: format!("the mailbox is full: it holds {capacity} messages"),
-        });
+        let message = format!("the mailbox is full: it holds {capacity} messages");
+        return Err(ApiError::too_many(30, message));
     }
     Ok(())
 }

@@ -29,7 +29,7 @@ use super::shape::{attribute_of, pattern_or_exact, require_below_limit, show_abs
 use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::operation::row::{delete, get, post, put};
-use crate::operation::{Content, Op, Operation, OrgPath, ResourcePath};
+use crate::operation::{Content, ExchangeRequest, Op, Operation, OrgPath, ResourcePath};
 use crate::routes::reference::Warned;
 use crate::routes::shape::OneOrAttribute;
 use crate::{ApiError, Exchange};
@@ -55,6 +55,7 @@ pub fn operations() -> Vec<Operation> {
             ),
         post(ONE, "create_management_policy", create_management_policy)
             .doc(TAG, "Publishes a management policy")
+            .creates()
             .audit(Subject::ManagementPolicy)
             .success("published"),
         put(ONE, "replace_management_policy", replace_management_policy)
@@ -72,7 +73,8 @@ async fn list_management_policies(
     op: Op<OrgPath, Query<ManagementPoliciesQuery>>,
     _: Permission<right::ManagementPolicyRead>,
 ) -> Result<List<ManagementPoliciesResponse>, ApiError> {
-    let Op { exchange, path: OrgPath { org }, parameters: Query(query), .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: OrgPath { org }, parameters: Query(query) } =
+        op;
     let filter = ManagementPolicyFilter {
         id: query.idfilter.map(pattern_or_exact),
         owner: query.owner.map(pattern_or_exact),
@@ -106,7 +108,11 @@ async fn get_management_policy(
     op: Op<ResourcePath, Query<AttributeQuery>>,
     _: Permission<right::ManagementPolicyRead>,
 ) -> Result<OneOrAttribute<ManagementPoliciesResponse>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, .. },
+        path: ResourcePath { org, id },
+        parameters: Query(query),
+    } = op;
     let row = exchange
         .database()
         .read(async |connection| management_policy::find(connection, &org, &id).await)
@@ -139,7 +145,7 @@ async fn create_management_policy(
     permission: Permission<right::ManagementPolicyWrite>,
     Body(request): Body<PostManagementPolicy>,
 ) -> Result<Warned<Created>, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id }, .. } = &op;
     let warnings = warnings(exchange, &request)?;
     let row = row(org, id, &caller.account(), request, exchange.now())?;
     op.write(&permission, "management_policy.create", async |mut tx| {
@@ -171,7 +177,7 @@ async fn replace_management_policy(
     permission: Permission<right::ManagementPolicyWrite>,
     Body(request): Body<PostManagementPolicy>,
 ) -> Result<Warned<Created>, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id }, .. } = &op;
     let warnings = warnings(exchange, &request)?;
     let row = row(org, id, &caller.account(), request, exchange.now())?;
     op.write(&permission, "management_policy.replace", async |mut tx| {

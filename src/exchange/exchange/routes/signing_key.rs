@@ -20,7 +20,7 @@ use super::pages::{self, PAGE_ROWS, Page};
 use crate::error::{Created, created};
 use crate::extract::RawBody;
 use crate::operation::row::{delete, get, put};
-use crate::operation::{Content, Op, Operation, PartPath, ResourcePath};
+use crate::operation::{Content, ExchangeRequest, Op, Operation, PartPath, ResourcePath};
 use crate::{ApiError, Exchange};
 
 /// Differences between the key routes of services and of patterns.
@@ -112,7 +112,7 @@ async fn list_keys<K: Keys>(
     op: Op<ResourcePath>,
     _: Permission<K::Read>,
 ) -> Result<List<ListOf<String>>, ApiError> {
-    let Op { exchange, path, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path, .. } = op;
     let holder = Arc::new(path);
     pages::list("[", "]", move |after: Option<String>| page::<K>(exchange.clone(), holder.clone(), after))
         .await
@@ -134,7 +134,7 @@ async fn page<K: Keys>(
 }
 
 async fn get_key<K: Keys>(op: Op<PartPath>, _: Permission<K::Read>) -> Result<KeyText, ApiError> {
-    let Op { exchange, path: PartPath { org, id, part: key }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: PartPath { org, id, part: key }, .. } = op;
     let content = exchange
         .database()
         .read(async |connection| signing_key::find_content(connection, K::HOLDER, &org, &id, &key).await)
@@ -164,7 +164,7 @@ async fn replace_key<K: Keys>(
     permission: Permission<K::Write>,
     RawBody(content): RawBody,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, path: PartPath { org, id, part: key }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: PartPath { org, id, part: key }, .. } = &op;
     op.write(&permission, "signing_key.replace", async |mut tx| {
         let is_public = visibility::<K>(&mut tx, org, id).await?;
         signing_key::upsert(&mut tx, K::HOLDER, (org, id, key), &content, exchange.now()).await?;

@@ -12,13 +12,13 @@ use evenkeel_wire::exchange::time::wire_time;
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
-use crate::operation::{Op, OrgPath};
+use crate::operation::{ExchangeRequest, Op, OrgPath};
 
 pub async fn get_agent_files(
     op: Op<OrgPath>,
     _: Permission<right::AgentFilesRead>,
 ) -> Result<Json<AgentFileVersions>, ApiError> {
-    let Op { exchange, path: OrgPath { org }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: OrgPath { org }, .. } = op;
     require_shared_org(&org)?;
     let (files, updated_at) = exchange
         .database()
@@ -38,7 +38,7 @@ pub async fn replace_agent_files(
     permission: Permission<right::AgentFilesWrite>,
     Body(request): Body<PutAgentFileVersions>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, path: OrgPath { org }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: OrgPath { org }, .. } = &op;
     require_shared_org(org)?;
     check_unique("agentSoftwareVersions", &request.agent_software_versions)?;
     check_unique("agentConfigVersions", &request.agent_config_versions)?;

@@ -10,7 +10,7 @@ use evenkeel_wire::exchange::administration::{
     AdminStatus, OrganizationStatus, OrganizationsStatus, StatusCounts,
 };
 
-use crate::operation::{Op, OrgPath};
+use crate::operation::{ExchangeRequest, Op, OrgPath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
@@ -20,7 +20,7 @@ const SCHEMA_LEVEL: i64 = 62;
 const HIDDEN: i64 = -1;
 
 pub async fn get_status(op: Op, _: Permission<right::AdminStatus>) -> Result<Json<AdminStatus>, ApiError> {
-    let Op { exchange, caller, .. } = op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, .. } = op;
     let account = caller.account();
     let mut shared = vec![caller.org.clone(), MULTI_TENANT_ORG.to_owned()];
     shared.dedup();
@@ -50,7 +50,7 @@ pub async fn get_organization_status(
     op: Op<OrgPath>,
     _: Permission<right::OrgRead>,
 ) -> Result<Json<OrganizationStatus>, ApiError> {
-    let Op { exchange, caller, path: OrgPath { org }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: OrgPath { org }, .. } = op;
     let database = exchange.database();
     let found_org =
         database.read(async |connection| organization::find_organization(connection, &org).await).await?;
@@ -76,7 +76,7 @@ pub async fn get_organizations_status(
     op: Op,
     _: Permission<right::AdminOrgStatus>,
 ) -> Result<WholeList<OrganizationsStatus>, ApiError> {
-    let Op { exchange, caller, .. } = op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, .. } = op;
     let shared = [caller.org.clone(), MULTI_TENANT_ORG.to_owned()];
     let only = (caller.role == Role::OrgAdmin).then(|| Arc::new(shared));
     let is_hidden = caller.role == Role::HubAdmin;

@@ -18,7 +18,7 @@ use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::feed::row::agbot_change;
 use crate::operation::row::{delete, get, post, put};
-use crate::operation::{Op, Operation, OrgPath, PartPath, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, Operation, OrgPath, PartPath, ResourcePath};
 use crate::routes::node::json;
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
@@ -60,7 +60,7 @@ async fn list_agreements(
     op: Op<ResourcePath>,
     _: Permission<right::AgbotRead>,
 ) -> Result<List<AgbotAgreementsResponse>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = op;
     read(exchange, org, id, None).await
 }
 
@@ -68,7 +68,8 @@ async fn get_agreement(
     op: Op<PartPath>,
     _: Permission<right::AgbotRead>,
 ) -> Result<List<AgbotAgreementsResponse>, ApiError> {
-    let Op { exchange, path: PartPath { org, id, part: agreement }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: PartPath { org, id, part: agreement }, .. } =
+        op;
     read(exchange, org, id, Some(agreement)).await
 }
 
@@ -114,7 +115,11 @@ async fn replace_agreement(
     permission: Permission<right::AgbotWrite>,
     Body(request): Body<PutAgbotAgreement>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, path: PartPath { org, id, part: agreement }, parameters: Query(query), .. } = &op;
+    let Op {
+        request: ExchangeRequest { exchange, .. },
+        path: PartPath { org, id, part: agreement },
+        parameters: Query(query),
+    } = &op;
     let limit = exchange.settings().limits.agbot_agreements;
     let row = AgbotAgreementRow {
         agreement: agreement.clone(),
@@ -182,7 +187,7 @@ async fn confirm_agreement(
     _: Permission<right::AgreementConfirm>,
     Body(request): Body<ConfirmAgreement>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, caller, .. } = op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, .. } = op;
     let agbot = caller.role.is_agbot().then_some((caller.org.as_str(), caller.id.as_str()));
     let (agreement, owner) = (&request.agreement_id, &caller.account());
     let is_active = exchange

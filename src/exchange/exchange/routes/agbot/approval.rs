@@ -5,7 +5,7 @@
 
 use axum::Json;
 use evenkeel_access::{Caller, Permission, right};
-use evenkeel_api::NoContent;
+use evenkeel_api::{NoContent, PathParameters};
 use evenkeel_exchange_store::agbot::AgbotRow;
 use evenkeel_exchange_store::agbot_approval::{self, ApprovalRow};
 use evenkeel_exchange_store::audit_state::Subject;
@@ -24,9 +24,8 @@ use crate::extract::Query;
 use crate::feed::row::agbot_change;
 use crate::feed::visibility::AGBOT_APPROVAL;
 use crate::notice::forget_login;
-use crate::operation::pipeline::PathParameters;
 use crate::operation::row::{delete, get, put};
-use crate::operation::{Op, Operation, OrgPath, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, Operation, OrgPath, ResourcePath};
 use crate::transaction::WriteTx;
 
 const TAG: &str = "agbot approval";
@@ -68,7 +67,8 @@ async fn list_approvals(
     op: Op<OrgPath, Query<AgbotApprovalsQuery>>,
     _: Permission<right::AgbotApprove>,
 ) -> Result<Json<AgbotApprovalsResponse>, ApiError> {
-    let Op { exchange, path: OrgPath { org }, parameters: Query(query), .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: OrgPath { org }, parameters: Query(query) } =
+        op;
     let after_agbot = query.after_agbot.unwrap_or_default();
     let after_entry = query.after_entry.as_deref().map(place).transpose()?.unwrap_or_default();
     let limit = i64::from(MOST_APPROVALS);
@@ -113,7 +113,7 @@ async fn get_approval(
     op: Op<ResourcePath>,
     _: Permission<right::AgbotRead>,
 ) -> Result<Json<AgbotApproval>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = op;
     let found = exchange
         .database()
         .read(async |connection| agbot_approval::find(connection, &org, &id).await)
@@ -189,7 +189,8 @@ async fn set_confirmed(
     permission: &Permission<right::AgbotApprove>,
     by: Option<&str>,
 ) -> Result<(), ApiError> {
-    let Op { exchange, path: EntryPath { org, agbot, kind, entry }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: EntryPath { org, agbot, kind, entry }, .. } =
+        op;
     let subject = kind_of(kind)?;
     op.write(permission, "served_entry.confirm", async |mut tx| {
         if !served_entry::confirm(&mut tx, (subject, agbot), entry, org, by, exchange.now()).await? {
@@ -206,7 +207,7 @@ async fn approve(
     op: Op<ResourcePath>,
     permission: Permission<right::AgbotApprove>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id }, .. } = &op;
     op.write(&permission, "agbot.approve", async |mut tx| {
         if !agbot_approval::approve(&mut tx, org, id, &**caller, exchange.now()).await? {
             return Err(missing(org, id));

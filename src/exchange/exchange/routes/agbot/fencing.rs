@@ -11,7 +11,7 @@ use evenkeel_wire::exchange::agbot_approval::{FencingResponse, PostFencing};
 use crate::ApiError;
 use crate::extract::Body;
 use crate::operation::row::post;
-use crate::operation::{Op, Operation, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, Operation, ResourcePath};
 
 /// Largest accepted lead of the wanted number over the last one: the record of the agbot may be newer than that of a restored exchange.
 const MOST_LEAP: i64 = 1_000_000;
@@ -32,7 +32,7 @@ async fn create(
     permission: Permission<right::AgbotWrite>,
     Body(request): Body<PostFencing>,
 ) -> Result<Created<FencingResponse>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = &op;
     if request.above < 0 {
         return Err(ApiError::invalid_input("above must not be negative"));
     }

@@ -16,7 +16,7 @@ use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::feed::row::agbot_change;
 use crate::operation::row::{delete, get, post};
-use crate::operation::{Op, Operation, PartPath, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, Operation, PartPath, ResourcePath};
 use crate::routes::mailbox::{
     Place, check_sender, check_space, expiry, long_expired, measure, parse_id, with_key,
 };
@@ -49,7 +49,7 @@ async fn list_messages(
     op: Op<ResourcePath, Query<MessagesQuery>>,
     _: Permission<right::AgbotRead>,
 ) -> Result<List<AgbotMessagesResponse>, ApiError> {
-    let Op { exchange, path, parameters: Query(query), .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path, parameters: Query(query) } = op;
     let (mailbox, first) = (Arc::new(path), Place::first(exchange.now(), &query));
     pages::list(r#"{"messages":["#, r#"],"lastIndex":0}"#, move |place: Option<Place>| {
         page(exchange.clone(), mailbox.clone(), place, first)
@@ -85,7 +85,7 @@ async fn get_message(
     op: Op<PartPath>,
     _: Permission<right::AgbotRead>,
 ) -> Result<Json<AgbotMessagesResponse>, ApiError> {
-    let Op { exchange, path: PartPath { org, id, part: number }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: PartPath { org, id, part: number }, .. } = op;
     let filter =
         MessageFilter { message_id: Some(parse_id(&number)?), after: None, now: exchange.now(), limit: 1 };
     let rows = exchange
@@ -115,7 +115,7 @@ async fn create_message(
     permission: Permission<right::AgbotMessage>,
     Body(request): Body<PostMessage>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id }, .. } = &op;
     if caller.role != Role::Node {
         return Err(ApiError::invalid_input(format!(
             "'{caller}' is not a node: only nodes send messages to agbots"
@@ -176,7 +176,7 @@ async fn delete_message(
     op: Op<PartPath>,
     permission: Permission<right::AgbotWrite>,
 ) -> Result<NoContent, ApiError> {
-    let Op { exchange, path: PartPath { org, id, part: number }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: PartPath { org, id, part: number }, .. } = &op;
     let number = parse_id(number)?;
     op.write(&permission, "agbot_message.delete", async |mut tx| {
         message::delete_to_agbot(&mut tx, org, id, Some(number), exchange.now()).await?;

@@ -10,7 +10,7 @@ use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::feed::row::agbot_change;
 use crate::notice::forget_login;
-use crate::operation::{Op, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, ResourcePath};
 use crate::routes::reference::check_new_secret;
 
 pub(super) async fn patch_agbot(
@@ -18,7 +18,7 @@ pub(super) async fn patch_agbot(
     permission: Permission<right::AgbotWrite>,
     Body(request): Body<PatchAgbot>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id }, .. } = &op;
     let attribute = first_attribute(&request)?;
     check_new_secret(exchange, "token", request.token.as_deref())?;
     let token_hash = match &request.token {

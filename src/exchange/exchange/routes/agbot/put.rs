@@ -13,7 +13,7 @@ use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::feed::row::agbot_change;
 use crate::notice::forget_login;
-use crate::operation::{Op, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, ResourcePath};
 use crate::routes::reference::{check_new_name, check_new_secret};
 use crate::transaction::WriteTx;
 use crate::{ApiError, Exchange};
@@ -23,7 +23,7 @@ pub(super) async fn replace_agbot(
     permission: Permission<right::AgbotWrite>,
     Body(request): Body<PutAgbot>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id }, .. } = &op;
     if request.token.is_empty() {
         return Err(ApiError::invalid_input("the token specified must not be blank"));
     }

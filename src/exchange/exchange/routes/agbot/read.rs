@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::error::{Created, created};
 use crate::extract::Query;
-use crate::operation::{Op, OrgPath, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, OrgPath, ResourcePath};
 use crate::routes::node::MASKED;
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::{attribute, pattern_or_exact};
@@ -24,7 +24,11 @@ pub(super) async fn list_agbots(
     op: Op<OrgPath, Query<AgbotsQuery>>,
     _: Permission<right::AgbotRead>,
 ) -> Result<List<AgbotsResponse>, ApiError> {
-    let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        path: OrgPath { org },
+        parameters: Query(query),
+    } = op;
     let filter = AgbotFilter {
         id: query.idfilter.map(pattern_or_exact),
         name: query.name.map(pattern_or_exact),
@@ -65,7 +69,11 @@ pub(super) async fn get_agbot(
     op: Op<ResourcePath, Query<AttributeQuery>>,
     _: Permission<right::AgbotRead>,
 ) -> Result<Either<Json<AgbotsResponse>, Json<AttributeResponse>>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, .. },
+        path: ResourcePath { org, id },
+        parameters: Query(query),
+    } = op;
     let row = exchange
         .database()
         .read(async |connection| agbot::find_agbot(connection, &org, &id).await)
@@ -117,7 +125,7 @@ pub(super) async fn heartbeat_agbot(
     op: Op<ResourcePath>,
     _: Permission<right::AgbotWrite>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id }, .. } = op;
     let is_itself = caller.role.is_agbot();
     if !is_itself
         && !exchange.database().read(async |connection| agbot::has_agbot(connection, &org, &id).await).await?

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::error::{Created, created};
 use crate::feed::row::agbot_change;
-use crate::operation::{Op, PartPath, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, PartPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
@@ -76,7 +76,9 @@ pub(super) async fn get_entry<K: Kind>(
     op: Op<PartPath>,
     _: Permission<right::AgbotRead>,
 ) -> Result<List<K::List>, ApiError> {
-    let Op { exchange, caller, path: PartPath { org, id, part: entry }, .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. }, path: PartPath { org, id, part: entry }, ..
+    } = op;
     let filter = ServedFilter { entry: Some(entry), ..ServedFilter::default() };
     read::<K>(exchange, &caller, ResourcePath { org, id }, filter).await
 }

@@ -17,7 +17,7 @@ use crate::ApiError;
 use crate::error::Created;
 use crate::extract::{Body, Query};
 use crate::operation::row::{delete, get, post};
-use crate::operation::{Op, Operation, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, Operation, ResourcePath};
 use crate::routes::shape::pattern_or_exact;
 
 const TAG: &str = "agbot pattern";
@@ -83,7 +83,7 @@ async fn list_patterns(
     op: Op<ResourcePath, Query<ServedPatternsQuery>>,
     _: Permission<right::AgbotRead>,
 ) -> Result<List<ServedPatternsResponse>, ApiError> {
-    let Op { exchange, caller, path, parameters: Query(query), .. } = op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path, parameters: Query(query) } = op;
     let filter = ServedFilter {
         entry: None,
         subject: query.deployment_pattern.map(pattern_or_exact),
@@ -99,7 +99,7 @@ async fn create_pattern(
     permission: Permission<right::AgbotWrite>,
     Body(request): Body<PostServedPattern>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, .. }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, .. }, .. } = &op;
     require_addable(caller, org)?;
     let node_org = request.node_orgid.unwrap_or_else(|| request.pattern_orgid.clone());
     let row = ServedRow {

@@ -17,7 +17,7 @@ use crate::ApiError;
 use crate::error::Created;
 use crate::extract::{Body, Query};
 use crate::operation::row::{delete, get, post};
-use crate::operation::{Op, Operation, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, Operation, ResourcePath};
 use crate::routes::shape::pattern_or_exact;
 
 const TAG: &str = "agbot policy";
@@ -84,7 +84,7 @@ async fn list_policies(
     op: Op<ResourcePath, Query<ServedPoliciesQuery>>,
     _: Permission<right::AgbotRead>,
 ) -> Result<List<ServedPoliciesResponse>, ApiError> {
-    let Op { exchange, caller, path, parameters: Query(query), .. } = op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path, parameters: Query(query) } = op;
     let filter = ServedFilter {
         entry: None,
         subject: query.deployment_policy.map(pattern_or_exact),
@@ -100,7 +100,7 @@ async fn create_policy(
     permission: Permission<right::AgbotWrite>,
     Body(request): Body<PostServedPolicy>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, .. }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, .. }, .. } = &op;
     require_addable(caller, org)?;
     check_orgs(caller, &request)?;
     let PostServedPolicy { business_pol_orgid: policy_org, business_pol: policy, node_orgid } = request;

@@ -16,7 +16,7 @@ use evenkeel_wire::exchange::user_input::UserInputService;
 
 use super::absent;
 use crate::extract::Query;
-use crate::operation::{Op, OrgPath, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, OrgPath, ResourcePath};
 use crate::routes::pages::{self, LARGE_PAGE_ROWS, Page};
 use crate::routes::shape::{OneOrAttribute, attribute_of, pattern_or_exact, show_absent_lists};
 use crate::{ApiError, Exchange};
@@ -25,7 +25,8 @@ pub(super) async fn list_deployment_policies(
     op: Op<OrgPath, Query<DeploymentPoliciesQuery>>,
     _: Permission<right::DeploymentPolicyRead>,
 ) -> Result<List<DeploymentPoliciesResponse>, ApiError> {
-    let Op { exchange, path: OrgPath { org }, parameters: Query(query), .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: OrgPath { org }, parameters: Query(query) } =
+        op;
     let filter = DeploymentPolicyFilter {
         id: query.idfilter.map(pattern_or_exact),
         owner: query.owner.map(pattern_or_exact),
@@ -58,7 +59,11 @@ pub(super) async fn get_deployment_policy(
     op: Op<ResourcePath, Query<AttributeQuery>>,
     _: Permission<right::DeploymentPolicyRead>,
 ) -> Result<OneOrAttribute<DeploymentPoliciesResponse>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, .. },
+        path: ResourcePath { org, id },
+        parameters: Query(query),
+    } = op;
     let row = exchange
         .database()
         .read(async |connection| deployment_policy::find(connection, &org, &id).await)

@@ -44,6 +44,7 @@ pub fn operations() -> Vec<Operation> {
         post(ONE, "create_deployment_policy", write::create_deployment_policy)
             .alias(ONE_ALIAS)
             .doc(TAG, "Publishes a deployment policy")
+            .creates()
             .audit(Subject::DeploymentPolicy)
             .success("published"),
         put(ONE, "replace_deployment_policy", write::replace_deployment_policy)

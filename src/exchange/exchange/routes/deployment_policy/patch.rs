@@ -18,7 +18,7 @@ use super::{absent, change, extent};
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
-use crate::operation::{Op, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, ResourcePath};
 use crate::routes::reference::{Warned, WriteWarnings, require_user_input};
 use evenkeel_domain::orchestration::health_policy::Target;
 
@@ -53,7 +53,7 @@ pub(super) async fn patch_deployment_policy(
     permission: Permission<right::DeploymentPolicyWrite>,
     Body(request): Body<PatchDeploymentPolicy>,
 ) -> Result<Warned<Created>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = &op;
     let mut warnings = WriteWarnings::new(exchange);
     let basis = request.last_updated.clone();
     let (name, attribute) = first_attribute(org, id, request, &mut warnings)?;

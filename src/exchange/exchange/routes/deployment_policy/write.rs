@@ -24,7 +24,7 @@ use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::feed::visibility::POLICY_REMOVAL;
-use crate::operation::{Op, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, ResourcePath};
 use crate::routes::reference::{
     Warned, WriteWarnings, require_services, require_user_input, require_version, service_id_base,
 };
@@ -36,7 +36,7 @@ pub(super) async fn create_deployment_policy(
     permission: Permission<right::DeploymentPolicyCreate>,
     Body(request): Body<PostDeploymentPolicy>,
 ) -> Result<Warned<Created>, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id }, .. } = &op;
     validate_service(&request.service)?;
     let mut warnings = WriteWarnings::new(exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
@@ -76,7 +76,7 @@ pub(super) async fn replace_deployment_policy(
     permission: Permission<right::DeploymentPolicyWrite>,
     Body(request): Body<PostDeploymentPolicy>,
 ) -> Result<Warned<Created>, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id }, .. } = &op;
     validate_service(&request.service)?;
     let mut warnings = WriteWarnings::new(exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;

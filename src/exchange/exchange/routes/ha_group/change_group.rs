@@ -23,7 +23,7 @@ use serde_json::json;
 
 use super::form::{WantedGroup, not_all_nodes};
 use crate::ApiError;
-use crate::operation::Op;
+use crate::operation::{ExchangeRequest, Op};
 use crate::routes::deployment_policy::require_interval;
 use crate::routes::shape::require_below_limit;
 use crate::transaction::WriteTx;
@@ -38,7 +38,7 @@ pub(super) async fn create<P>(
     permission: &Permission<right::HaGroupWrite>,
     wanted: &WantedGroup,
 ) -> Result<(), ApiError> {
-    let Op { exchange, caller, .. } = op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, .. } = op;
     let (org, name) = (&wanted.org, &wanted.name);
     let members = wanted.members.clone().unwrap_or_default();
     op.write(permission, "ha_group.create", async |mut tx| {
@@ -81,7 +81,7 @@ pub(super) async fn update<P>(
     permission: &Permission<right::HaGroupWrite>,
     wanted: &WantedGroup,
 ) -> Result<(), ApiError> {
-    let Op { exchange, caller, .. } = op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, .. } = op;
     let (org, name) = (&wanted.org, &wanted.name);
     op.write(permission, "ha_group.update", async |mut tx| {
         tx.set_subject(Subject::HaGroup.of(org, name)).await?;
@@ -166,7 +166,7 @@ pub(super) async fn add_node<P>(
     (org, name): (&str, &str),
     node: &str,
 ) -> Result<(), ApiError> {
-    let Op { exchange, caller, .. } = op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, .. } = op;
     let added = vec![node.to_owned()];
     op.write(permission, "ha_group.add_node", async |mut tx| {
         let group = lock(&mut tx, org, name).await?;
@@ -194,7 +194,7 @@ pub(super) async fn remove_node<P>(
     (org, name): (&str, &str),
     node: &str,
 ) -> Result<(), ApiError> {
-    let Op { exchange, caller, .. } = op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, .. } = op;
     let removed = vec![node.to_owned()];
     let absent = || {
         ApiError::not_found(format!("high availability node group member '{org}/{name}/{node}' not found"))

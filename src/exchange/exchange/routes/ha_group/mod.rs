@@ -41,6 +41,7 @@ fn group_operations() -> Vec<Operation> {
             .empty("there is none"),
         post(ONE, "create_ha_group", write::create_ha_group)
             .doc(TAG, "Creates an HA group with its members, all or nothing")
+            .creates()
             .audit(Subject::HaGroup)
             .success("created")
             .response::<ApiResponse>(
@@ -64,6 +65,7 @@ fn group_operations() -> Vec<Operation> {
         delete(MEMBER, "remove_ha_group_node", write::remove_ha_group_node)
             .doc(TAG, "Takes one node out of an HA group")
             .audit(Subject::HaGroup)
+            .keeps_resource()
             .success("the node is no longer in the group"),
         get(STATUS, "get_ha_group_management_status", read::get_management_status)
             .doc(TAG, "Returns the progress of a management policy on the members of an HA group")
@@ -84,6 +86,7 @@ fn document_operations() -> Vec<Operation> {
             .empty("there is none"),
         post(ALL_DOCUMENTS, "create_ha_group_document", write::create_ha_group_document)
             .doc(TAG, "Creates the HA group that the document names, with its members, all or nothing")
+            .creates()
             .success("created")
             .response::<ApiResponse>(
                 409,

@@ -12,7 +12,7 @@ use evenkeel_wire::exchange::ha_group::{
 use evenkeel_wire::exchange::node_orchestration::Availability;
 
 use crate::extract::Query;
-use crate::operation::{Op, OrgPath, PartPath, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, OrgPath, PartPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
@@ -20,7 +20,11 @@ pub async fn list_ha_groups(
     op: Op<OrgPath, Query<HaGroupForm>>,
     _: Permission<right::NodesRead>,
 ) -> Result<List<HaGroupsResponse>, ApiError> {
-    let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        path: OrgPath { org },
+        parameters: Query(query),
+    } = op;
     response(exchange, caller, org, None, is_document(&query)).await
 }
 
@@ -28,7 +32,11 @@ pub async fn get_ha_group(
     op: Op<ResourcePath, Query<HaGroupForm>>,
     _: Permission<right::NodesRead>,
 ) -> Result<List<HaGroupsResponse>, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id: name }, parameters: Query(query), .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        path: ResourcePath { org, id: name },
+        parameters: Query(query),
+    } = op;
     response(exchange, caller, org, Some(name), is_document(&query)).await
 }
 
@@ -36,7 +44,7 @@ pub async fn list_ha_group_documents(
     op: Op<OrgPath>,
     _: Permission<right::NodesRead>,
 ) -> Result<List<HaGroupsResponse>, ApiError> {
-    let Op { exchange, caller, path: OrgPath { org }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: OrgPath { org }, .. } = op;
     response(exchange, caller, org, None, true).await
 }
 
@@ -44,7 +52,9 @@ pub async fn get_ha_group_document(
     op: Op<ResourcePath>,
     _: Permission<right::NodesRead>,
 ) -> Result<List<HaGroupsResponse>, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id: name }, ..
+    } = op;
     response(exchange, caller, org, Some(name), true).await
 }
 
@@ -91,7 +101,9 @@ pub async fn get_management_status(
     op: Op<PartPath>,
     _: Permission<right::NodeReportsRead>,
 ) -> Result<Json<HaGroupStatusResponse>, ApiError> {
-    let Op { exchange, path: PartPath { org, id: group, part: policy }, .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, .. }, path: PartPath { org, id: group, part: policy }, ..
+    } = op;
     let rows = exchange
         .database()
         .read(async |connection| node_part::list_member_statuses(connection, &org, &group, &policy).await)

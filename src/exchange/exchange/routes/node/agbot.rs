@@ -8,7 +8,7 @@ use evenkeel_wire::exchange::agbot_approval::NodeAgbotsResponse;
 
 use crate::ApiError;
 use crate::operation::row::get;
-use crate::operation::{Op, Operation, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, Operation, ResourcePath};
 
 /// Maximum number of agbots in the list.
 const MOST_AGBOTS: i64 = 1_000;
@@ -25,7 +25,7 @@ async fn list_agbots(
     op: Op<ResourcePath>,
     _: Permission<right::NodeRead>,
 ) -> Result<Json<NodeAgbotsResponse>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = op;
     let node = NodeId::new(&org, &id);
     let agbots = exchange
         .database()

@@ -18,7 +18,7 @@ use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::feed::row::node_change;
 use crate::operation::row::{delete, get, put};
-use crate::operation::{Op, Operation, PartPath, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, Operation, PartPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
@@ -55,7 +55,7 @@ async fn list_agreements(
     op: Op<ResourcePath>,
     _: Permission<right::NodeRead>,
 ) -> Result<List<NodeAgreementsResponse>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = op;
     read(exchange, org, id, None).await
 }
 
@@ -63,7 +63,8 @@ async fn get_agreement(
     op: Op<PartPath>,
     _: Permission<right::NodeRead>,
 ) -> Result<List<NodeAgreementsResponse>, ApiError> {
-    let Op { exchange, path: PartPath { org, id, part: agreement }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: PartPath { org, id, part: agreement }, .. } =
+        op;
     read(exchange, org, id, Some(agreement)).await
 }
 
@@ -109,7 +110,11 @@ async fn replace_agreement(
     permission: Permission<right::NodeWrite>,
     Body(request): Body<PutNodeAgreement>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, path: PartPath { org, id, part: agreement }, parameters: Query(query), .. } = &op;
+    let Op {
+        request: ExchangeRequest { exchange, .. },
+        path: PartPath { org, id, part: agreement },
+        parameters: Query(query),
+    } = &op;
     if request.services.is_none() && request.agreement_service.is_none() {
         return Err(ApiError::invalid_input("services or agreementService must be given"));
     }

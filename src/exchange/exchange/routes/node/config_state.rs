@@ -14,7 +14,7 @@ use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::feed::row::node_change;
 use crate::operation::row::post;
-use crate::operation::{Op, Operation, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, Operation, ResourcePath};
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
@@ -34,7 +34,7 @@ async fn change_config_state(
     permission: Permission<right::NodeWrite>,
     Body(request): Body<PostConfigState>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = &op;
     check(&request)?;
     let now = exchange.now();
     let has_changed = op

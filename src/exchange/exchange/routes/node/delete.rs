@@ -22,7 +22,7 @@ use crate::extract::Query;
 use crate::feed::row::node_change;
 use crate::notice::forget_login;
 use crate::operation::row::{delete, get};
-use crate::operation::{Op, Operation, OrgPath, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, Operation, OrgPath, ResourcePath};
 
 const TAG: &str = "node orchestration";
 
@@ -50,7 +50,11 @@ pub(super) async fn delete_node(
     op: Op<ResourcePath, Query<NodeRemovalQuery>>,
     permission: Permission<right::NodeWrite>,
 ) -> Result<NoContent, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = &op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        path: ResourcePath { org, id },
+        parameters: Query(query),
+    } = &op;
     // A node that removes itself has stopped everything, unless its agent says otherwise.
     let is_own = caller.role == Role::Node && (&caller.org, &caller.id) == (org, id);
     let is_unstopped = is_own && query.stopped == Some(false);
@@ -81,7 +85,7 @@ async fn confirm_departure(
     op: Op<ResourcePath>,
     permission: Permission<right::NodeWrite>,
 ) -> Result<NoContent, ApiError> {
-    let Op { caller, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { caller, .. }, path: ResourcePath { org, id }, .. } = &op;
     let is_own = caller.role == Role::Node && (&caller.org, &caller.id) == (org, id);
     if !is_own && !matches!(caller.role, Role::Root | Role::HubAdmin | Role::OrgAdmin) {
         let text =
@@ -102,7 +106,7 @@ async fn list_departures(
     op: Op<OrgPath>,
     _: Permission<right::NodeReportsRead>,
 ) -> Result<axum::Json<DeparturesResponse>, ApiError> {
-    let Op { exchange, path: OrgPath { org }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: OrgPath { org }, .. } = op;
     let found = exchange.database().read(async |connection| departure::list(connection, &org).await).await?;
     let departures: BTreeMap<String, DepartingNode> = found
         .into_iter()

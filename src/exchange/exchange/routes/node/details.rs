@@ -17,7 +17,7 @@ use super::get::{MASKED, node_type};
 use super::orchestration::shown_spec;
 use crate::extract::Query;
 use crate::operation::row::get;
-use crate::operation::{Op, Operation, OrgPath};
+use crate::operation::{ExchangeRequest, Op, Operation, OrgPath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::pattern_or_exact;
 use crate::{ApiError, Exchange};
@@ -34,7 +34,11 @@ async fn list_details(
     op: Op<OrgPath, Query<NodeDetailsQuery>>,
     _: Permission<right::NodesRead>,
 ) -> Result<WholeList<NodeDetailsResponse>, ApiError> {
-    let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        path: OrgPath { org },
+        parameters: Query(query),
+    } = op;
     let filter = NodeFilter {
         id: query.id,
         name: query.name,

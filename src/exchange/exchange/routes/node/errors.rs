@@ -15,7 +15,7 @@ use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::feed::row::node_change;
 use crate::operation::row::{delete, get, put};
-use crate::operation::{Op, Operation, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, Operation, ResourcePath};
 
 const TAG: &str = "node error";
 const PATH: &str = "/orgs/{organization}/nodes/{node}/errors";
@@ -40,7 +40,7 @@ async fn get_errors(
     op: Op<ResourcePath>,
     _: Permission<right::NodeRead>,
 ) -> Result<Json<NodeErrorsResponse>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = op;
     let row = exchange
         .database()
         .read(async |connection| node_part::find_errors(connection, &org, &id).await)
@@ -54,7 +54,7 @@ async fn replace_errors(
     permission: Permission<right::NodeWrite>,
     Body(request): Body<PutNodeErrors>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = &op;
     let row = JsonRow { value: json(&request.errors)?, updated_at: exchange.now() };
     op.write(&permission, "node_errors.replace", async |mut tx| {
         node_part::upsert_errors(&mut tx, org, id, &row)

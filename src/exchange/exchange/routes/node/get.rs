@@ -25,7 +25,7 @@ use crate::agent_run::shown_agent;
 use crate::conversation::shortened;
 use crate::extract::Query;
 use crate::operation::authorize::AskedLater;
-use crate::operation::{Op, OrgPath, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, OrgPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::attribute;
 use crate::{ApiError, Exchange};
@@ -41,7 +41,11 @@ pub(super) async fn list_nodes(
     op: Op<OrgPath, Query<NodesQuery>>,
     _: Permission<right::NodesRead>,
 ) -> Result<Either<List<NodesResponse>, List<NodeIdsResponse>>, ApiError> {
-    let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        path: OrgPath { org },
+        parameters: Query(query),
+    } = op;
     let is_of_ids = query.ids_only == Some(true);
     let filter = NodeFilter {
         id: query.idfilter,
@@ -109,7 +113,11 @@ pub(super) async fn get_node(
     op: Op<ResourcePath, Query<AttributeQuery>>,
     right: AskedLater<right::NodeRead>,
 ) -> Result<Either<Json<NodesResponse>, Json<AttributeResponse>>, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = &op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        path: ResourcePath { org, id },
+        parameters: Query(query),
+    } = &op;
     let row = exchange.database().read(async |connection| node::find_node(connection, org, id).await).await?;
     let _: Permission<right::NodeRead> = match may_read(caller, org, id, row.as_ref()) {
         Ok(permission) => permission,

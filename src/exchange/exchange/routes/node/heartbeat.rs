@@ -8,8 +8,9 @@ use super::missing_node;
 use super::report::record;
 use crate::error::{Created, created};
 use crate::extract::{OptionalBody, OptionalShape};
+use crate::operation::authorize::authorized;
 use crate::operation::row::post;
-use crate::operation::{Op, Operation, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, Operation, ResourcePath};
 use crate::{ApiError, Exchange};
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -33,7 +34,7 @@ pub(crate) async fn heartbeat_node(
     _: Permission<right::NodeWrite>,
     OptionalBody(report): OptionalBody<PutNodeReport>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id }, .. } = &op;
     // A node that calls for itself exists: the poll of a whole fleet must not cost a query each.
     let is_itself = caller.role == Role::Node;
     if !is_itself && !Box::pin(exists(exchange, org, id)).await? {
@@ -49,7 +50,7 @@ pub(crate) async fn heartbeat_node(
 
 /// The owner of a node may send a heartbeat, but only the node itself knows its state.
 async fn record_with_heartbeat(op: &Op<ResourcePath>, report: Box<PutNodeReport>) -> Result<(), ApiError> {
-    let permission = op.authorize().await?;
+    let permission = authorized(op).await?;
     record(op, &permission, *report).await
 }
 

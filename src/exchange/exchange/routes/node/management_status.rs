@@ -18,7 +18,7 @@ use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::feed::row::node_change;
 use crate::operation::row::{delete, get, put};
-use crate::operation::{Op, Operation, PartPath, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, Operation, PartPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
@@ -51,7 +51,7 @@ async fn list_statuses(
     op: Op<ResourcePath>,
     _: Permission<right::NodeRead>,
 ) -> Result<List<ManagementStatusResponse>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = op;
     read(exchange, org, id, None).await
 }
 
@@ -59,7 +59,7 @@ async fn get_status(
     op: Op<PartPath>,
     _: Permission<right::NodeRead>,
 ) -> Result<List<ManagementStatusResponse>, ApiError> {
-    let Op { exchange, path: PartPath { org, id, part: policy }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: PartPath { org, id, part: policy }, .. } = op;
     read(exchange, org, id, Some(policy)).await
 }
 
@@ -100,7 +100,7 @@ async fn replace_status(
     permission: Permission<right::NodeWrite>,
     Body(request): Body<PutManagementStatus>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, path: PartPath { org, id, part: policy }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: PartPath { org, id, part: policy }, .. } = &op;
     let now = exchange.now();
     let given = request.agent_upgrade_policy_status;
     let status = UpgradeStatus {

@@ -17,7 +17,7 @@ use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::feed::row::node_change;
 use crate::operation::row::{delete, get, post};
-use crate::operation::{Op, Operation, PartPath, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, Operation, PartPath, ResourcePath};
 use crate::routes::mailbox::{
     Place, check_mailbox, check_sender, check_space, expiry, long_expired, measure, parse_id, with_key,
 };
@@ -50,7 +50,7 @@ async fn list_messages(
     op: Op<ResourcePath, Query<MessagesQuery>>,
     _: Permission<right::NodeRead>,
 ) -> Result<List<NodeMessagesResponse>, ApiError> {
-    let Op { exchange, path, parameters: Query(query), .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path, parameters: Query(query) } = op;
     let (mailbox, first) = (Arc::new(path), Place::first(exchange.now(), &query));
     pages::list(r#"{"messages":["#, r#"],"lastIndex":0}"#, move |place: Option<Place>| {
         page(exchange.clone(), mailbox.clone(), place, first)
@@ -86,7 +86,7 @@ async fn get_message(
     op: Op<PartPath>,
     _: Permission<right::NodeRead>,
 ) -> Result<Json<NodeMessagesResponse>, ApiError> {
-    let Op { exchange, path: PartPath { org, id, part: number }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: PartPath { org, id, part: number }, .. } = op;
     let filter =
         MessageFilter { message_id: Some(parse_id(&number)?), after: None, now: exchange.now(), limit: 1 };
     let rows = exchange
@@ -116,7 +116,7 @@ async fn create_message(
     permission: Permission<right::NodeMessage>,
     Body(request): Body<PostMessage>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id }, .. } = &op;
     if !caller.role.is_agbot() {
         return Err(ApiError::invalid_input(format!(
             "'{caller}' is not an agbot: only agbots send messages to nodes"
@@ -168,7 +168,7 @@ async fn delete_message(
     op: Op<PartPath>,
     permission: Permission<right::NodeWrite>,
 ) -> Result<NoContent, ApiError> {
-    let Op { exchange, path: PartPath { org, id, part: number }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: PartPath { org, id, part: number }, .. } = &op;
     let number = parse_id(number)?;
     op.write(&permission, "node_message.delete", async |mut tx| {
         message::delete_to_node(&mut tx, org, id, Some(number), exchange.now()).await?;

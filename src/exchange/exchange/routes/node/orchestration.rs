@@ -21,7 +21,7 @@ use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::feed::row::node_change;
 use crate::operation::row::{get, patch, post, put};
-use crate::operation::{Op, Operation, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, Operation, ResourcePath};
 
 const TAG: &str = "node orchestration";
 const PATH: &str = "/orgs/{organization}/nodes/{node}/orchestration";
@@ -103,7 +103,7 @@ async fn get_orchestration(
     op: Op<ResourcePath>,
     _: Permission<right::NodeRead>,
 ) -> Result<Json<NodeOrchestrationResponse>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = op;
     // The latest report of the node may not be written yet.
     exchange.flush_heartbeats().await?;
     let row = exchange
@@ -173,7 +173,7 @@ async fn set_orchestration<Q>(
     permission: Write,
     change: PatchNodeOrchestration,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = &op;
     let is_whole = change.frozen.is_some() && change.availability.is_some();
     let stored = NodeSpecChange {
         availability: change.availability.map(Availability::word),

@@ -12,7 +12,7 @@ use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::feed::row::node_change;
 use crate::notice::forget_login;
-use crate::operation::{Op, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, ResourcePath};
 use crate::routes::reference::{check_new_secret, require_user_input};
 
 pub(super) async fn patch_node(
@@ -20,7 +20,7 @@ pub(super) async fn patch_node(
     permission: Permission<right::NodeWrite>,
     Body(request): Body<PatchNode>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id }, .. } = &op;
     let attribute = single_attribute(&request)?;
     require_lengths(request.check_lengths())?;
     check_token(request.token.as_deref())?;

@@ -18,7 +18,7 @@ use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::feed::row::node_change;
 use crate::operation::row::{delete, get, put};
-use crate::operation::{Op, Operation, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, Operation, ResourcePath};
 use crate::routes::reference::{Warned, WriteWarnings, require_property_types};
 
 const TAG: &str = "node policy";
@@ -44,7 +44,7 @@ async fn get_policy(
     op: Op<ResourcePath>,
     _: Permission<right::NodeRead>,
 ) -> Result<Json<NodePolicyResponse>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = op;
     let row = exchange
         .database()
         .read(async |connection| node_part::find_policy(connection, &org, &id).await)
@@ -67,7 +67,11 @@ async fn replace_policy(
     permission: Permission<right::NodeWrite>,
     Body(request): Body<PutNodePolicy>,
 ) -> Result<Warned<Created>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = &op;
+    let Op {
+        request: ExchangeRequest { exchange, .. },
+        path: ResourcePath { org, id },
+        parameters: Query(query),
+    } = &op;
     require_property_types(&request.properties)?;
     let mut warnings = WriteWarnings::new(exchange);
     warnings.check("constraints", &request.constraints)?;
@@ -117,7 +121,7 @@ async fn delete_policy(
     op: Op<ResourcePath>,
     permission: Permission<right::NodeWrite>,
 ) -> Result<NoContent, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = &op;
     op.write(&permission, "node_policy.delete", async |mut tx| {
         // The node first, as every write about a node: two of them must not wait for each other.
         node::touch_node(&mut tx, org, id, exchange.now()).await?;

@@ -18,7 +18,7 @@ use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::feed::row::node_change;
 use crate::notice::forget_login;
-use crate::operation::{Op, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, ResourcePath};
 use crate::routes::reference::{check_new_name, check_new_secret, require_user_input};
 use crate::transaction::{Finished, WriteTx};
 use crate::{ApiError, Exchange};
@@ -40,7 +40,11 @@ pub(super) async fn replace_node(
     permission: Permission<right::NodeWrite>,
     Body(request): Body<PutNode>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = &op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        path: ResourcePath { org, id },
+        parameters: Query(query),
+    } = &op;
     check(id, &request)?;
     if caller.role != Role::Node {
         // A node sends the token that it has.

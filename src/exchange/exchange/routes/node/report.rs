@@ -23,7 +23,7 @@ use crate::extract::{Body, Query};
 use crate::feed::row::node_change;
 use crate::feed::visibility::NODE_REPORT;
 use crate::operation::row::{get, put};
-use crate::operation::{Op, Operation, OrgPath, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, Operation, OrgPath, ResourcePath};
 use crate::org_settings::stored_settings;
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
@@ -59,7 +59,7 @@ pub(super) async fn record(
     permission: &Permission<right::NodeReport>,
     report: PutNodeReport,
 ) -> Result<(), ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = op;
     let now = exchange.now();
     let PutNodeReport { monitor_state, compat_version, stats, engine } = report;
     let received = |text| Ok::<Received, ApiError>((text?, now));
@@ -152,7 +152,8 @@ async fn list_statistics(
     op: Op<OrgPath, Query<NodeStatisticsQuery>>,
     _: Permission<right::NodeReportsRead>,
 ) -> Result<WholeList<NodesStatisticsResponse>, ApiError> {
-    let Op { exchange, path: OrgPath { org }, parameters: Query(query), .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: OrgPath { org }, parameters: Query(query) } =
+        op;
     let since = match query.since {
         None => Timestamp::UNIX_EPOCH,
         Some(text) => text

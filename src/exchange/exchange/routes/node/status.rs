@@ -15,7 +15,7 @@ use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::feed::row::node_change;
 use crate::operation::row::{delete, get, put};
-use crate::operation::{Op, Operation, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, Operation, ResourcePath};
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "node status";
@@ -41,7 +41,7 @@ async fn get_status(
     op: Op<ResourcePath>,
     _: Permission<right::NodeRead>,
 ) -> Result<Json<NodeStatusResponse>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = op;
     let row = exchange
         .database()
         .read(async |connection| node_part::find_status(connection, &org, &id).await)
@@ -61,7 +61,7 @@ async fn replace_status(
     permission: Permission<right::NodeWrite>,
     Body(request): Body<PutNodeStatus>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = &op;
     let row = NodeStatusRow {
         connectivity: json(&request.connectivity.unwrap_or_default())?,
         services: json(&request.services)?,

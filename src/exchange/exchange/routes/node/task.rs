@@ -28,7 +28,7 @@ use crate::extract::{Body, Query};
 use crate::feed::row::node_change;
 use crate::feed::visibility::{TASK_STATUS, TASKS};
 use crate::operation::row::{delete, get, put};
-use crate::operation::{Op, Operation, PartPath, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, Operation, PartPath, ResourcePath};
 
 const TAG: &str = "node task";
 const ALL: &str = "/orgs/{organization}/nodes/{node}/tasks";
@@ -68,7 +68,7 @@ async fn list_tasks(
     op: Op<ResourcePath>,
     _: Permission<right::NodeRead>,
 ) -> Result<Json<NodeTasksResponse>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = op;
     let rows = exchange
         .database()
         .read(async |connection| node_task::list_of_node(connection, &org, &id, MOST_TASKS).await)
@@ -122,7 +122,9 @@ async fn replace_task(
     permission: Permission<right::NodeTaskPublish>,
     Body(request): Body<PutNodeTask>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, caller, path: PartPath { org, id, part: task }, .. } = &op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. }, path: PartPath { org, id, part: task }, ..
+    } = &op;
     let wanted = wanted_task(request)?;
     op.write(&permission, "node_task.replace", async |mut tx| {
         if !lock_node_parts(&mut tx, org, id).await? {
@@ -289,7 +291,11 @@ async fn delete_task(
     op: Op<PartPath, Query<FencingQuery>>,
     permission: Permission<right::NodeTaskPublish>,
 ) -> Result<NoContent, ApiError> {
-    let Op { caller, path: PartPath { org, id, part: task }, parameters: Query(query), .. } = &op;
+    let Op {
+        request: ExchangeRequest { caller, .. },
+        path: PartPath { org, id, part: task },
+        parameters: Query(query),
+    } = &op;
     op.write(&permission, "node_task.delete", async |mut tx| {
         let Some(stored) = node_task::lock(&mut tx, org, id, task).await? else {
             return Err(missing_task(org, id, task));
@@ -312,7 +318,7 @@ async fn report_task(
     permission: Permission<right::NodeTaskReport>,
     Body(request): Body<PutNodeTaskStatus>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, path: PartPath { org, id, part: task }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: PartPath { org, id, part: task }, .. } = &op;
     exchange.limiter().count_task_report(org, id)?;
     let report = reported_task(request)?;
     op.write(&permission, "node_task.report", async |mut tx| {

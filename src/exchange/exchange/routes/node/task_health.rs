@@ -20,7 +20,7 @@ use crate::extract::Body;
 use crate::feed::row::node_change;
 use crate::feed::visibility::TASK_STATUS;
 use crate::operation::row::{post, put};
-use crate::operation::{Op, Operation, PartPath, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, Operation, PartPath, ResourcePath};
 use crate::transaction::WriteTx;
 
 const TAG: &str = "node task";
@@ -56,7 +56,7 @@ async fn report_health(
     permission: Report,
     Body(request): Body<PutTaskHealth>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, path: PartPath { org, id, part: task }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: PartPath { org, id, part: task }, .. } = &op;
     exchange.limiter().count_task_report(org, id)?;
     require_short("message", request.message.as_deref().unwrap_or_default(), LONGEST_TEXT)?;
     require_short("checkError", request.check_error.as_deref().unwrap_or_default(), LONGEST_TEXT)?;
@@ -139,7 +139,7 @@ async fn report_lifecycle(
     permission: Report,
     Body(request): Body<PostLifecycle>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = &op;
     exchange.limiter().count_task_report(org, id)?;
     check_lifecycle(&request)?;
     op.write(&permission, "node_task.report_lifecycle", async |mut tx| {
@@ -194,7 +194,7 @@ async fn report_command(
     permission: Report,
     Body(request): Body<PutNodeCommand>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, path: PartPath { org, id, part: command }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: PartPath { org, id, part: command }, .. } = &op;
     exchange.limiter().count_task_report(org, id)?;
     require_short("message", request.message.as_deref().unwrap_or_default(), LONGEST_TEXT)?;
     op.write(&permission, "node_task.report_command", async |mut tx| {

@@ -14,6 +14,7 @@ use evenkeel_wire::exchange::utility::ApiResponse;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::audit::CHAIN_OPENER;
 use crate::operation::Operation;
 use crate::operation::row::{delete, get, patch, post, put};
 
@@ -32,8 +33,9 @@ pub fn operations() -> Vec<Operation> {
             .doc(TAG, "Returns one organization, or one attribute of it")
             .success("the organization, or the attribute")
             .response_either::<OrganizationsResponse, ApiResponse>(404, "there is none"),
-        post(ONE, "create_organization", write::create_organization)
+        post(ONE, CHAIN_OPENER, write::create_organization)
             .doc(TAG, "Creates an organization")
+            .creates()
             .audit(Subject::Organization)
             .success("created")
             .response::<ApiResponse>(409, "it exists"),

@@ -18,7 +18,7 @@ use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::feed::visibility::ORG_SETTINGS;
 use crate::operation::row::{get, patch, put};
-use crate::operation::{Op, Operation, OrgPath};
+use crate::operation::{ExchangeRequest, Op, Operation, OrgPath};
 use crate::org_settings::stored_settings;
 use crate::{ApiError, ExchangeSettings};
 
@@ -48,7 +48,8 @@ async fn get_settings(
     op: Op<OrgPath, Query<OrgOrchestrationQuery>>,
     _: Permission<right::OrgRead>,
 ) -> Result<Json<OrgOrchestration>, ApiError> {
-    let Op { exchange, path: OrgPath { org }, parameters: Query(query), .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: OrgPath { org }, parameters: Query(query) } =
+        op;
     let stored = exchange
         .database()
         .read(async |connection| organization::find_settings(connection, &org).await)

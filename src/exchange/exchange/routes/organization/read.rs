@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::{part, response, responses};
 use crate::extract::{ListBody, Query};
-use crate::operation::{Op, OrgPath};
+use crate::operation::{ExchangeRequest, Op, OrgPath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::{OneOrAttribute, attribute, pattern_or_exact};
 use crate::{ApiError, Exchange};
@@ -27,7 +27,7 @@ pub async fn list_organizations(
     op: Op<(), Query<OrganizationsQuery>>,
     _: Permission<right::OrgRead>,
 ) -> Result<List<OrganizationsResponse>, ApiError> {
-    let Op { exchange, caller, parameters: Query(query), .. } = op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, parameters: Query(query), .. } = op;
     if query.orgtype.as_deref().is_some_and(|wanted| wanted != MULTI_TENANT_ORG) {
         return Err(ApiError::invalid_input("orgtype: only the type IBM can be requested"));
     }
@@ -78,7 +78,8 @@ pub async fn get_organization(
     op: Op<OrgPath, Query<AttributeQuery>>,
     _: Permission<right::OrgRead>,
 ) -> Result<OneOrAttribute<OrganizationsResponse>, ApiError> {
-    let Op { exchange, path: OrgPath { org }, parameters: Query(query), .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: OrgPath { org }, parameters: Query(query) } =
+        op;
     if let Some(name) = query.attribute.as_deref().filter(|name| !ATTRIBUTES.contains(name)) {
         return Err(ApiError::invalid_input(format!("'{name}' is not an attribute of an organization")));
     }
@@ -122,7 +123,7 @@ pub async fn list_my_organizations(
     _: Permission<right::MyOrgs>,
     ListBody(accounts): ListBody<CloudAccount>,
 ) -> Result<List<OrganizationsResponse>, ApiError> {
-    let Op { exchange, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, .. } = op;
     let ids: Arc<Vec<String>> = Arc::new(accounts.into_iter().map(|account| account.id).collect());
     pages::list(r#"{"orgs":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
         page_of_accounts(exchange.clone(), ids.clone(), after)

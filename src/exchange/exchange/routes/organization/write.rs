@@ -11,7 +11,8 @@ use serde_json::Value;
 use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::notice::forget_login;
-use crate::operation::{Op, OrgPath};
+use crate::operation::authorize::authorized;
+use crate::operation::{ExchangeRequest, Op, OrgPath};
 use crate::routes::reference::check_new_name;
 use crate::{ApiError, Exchange};
 
@@ -20,7 +21,7 @@ pub async fn create_organization(
     permission: Permission<right::OrgCreate>,
     Body(request): Body<PutOrganization>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, path: OrgPath { org }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: OrgPath { org }, .. } = &op;
     check_new_name(exchange, "org id", org)?;
     check(&op, request.org_type.as_deref(), request.limits).await?;
     let organization = stored(exchange, org, request);
@@ -41,7 +42,7 @@ pub async fn replace_organization(
     permission: Permission<right::OrgChange>,
     Body(request): Body<PutOrganization>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, path: OrgPath { org }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: OrgPath { org }, .. } = &op;
     check(&op, request.org_type.as_deref(), request.limits).await?;
     let organization = stored(exchange, org, request);
     op.write(&permission, "organization.replace", async |mut tx| {
@@ -59,7 +60,7 @@ pub async fn patch_organization(
     permission: Permission<right::OrgChange>,
     Body(request): Body<PatchOrganization>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, path: OrgPath { org }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: OrgPath { org }, .. } = &op;
     check(&op, request.org_type.as_deref(), request.limits).await?;
     let name = attribute_to_change(&request)
         .ok_or_else(|| ApiError::invalid_input("no attribute of an organization is given"))?;
@@ -96,7 +97,7 @@ async fn check(
     limits: Option<OrganizationLimits>,
 ) -> Result<(), ApiError> {
     if org_type == Some(MULTI_TENANT_ORG) {
-        let _: Permission<right::OrgSetSharedType> = op.authorize().await?;
+        let _: Permission<right::OrgSetSharedType> = authorized(op).await?;
     }
     let most = op.exchange.settings().limits.nodes;
     match limits {

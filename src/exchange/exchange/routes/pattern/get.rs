@@ -15,7 +15,7 @@ use evenkeel_wire::exchange::user_input::UserInputService;
 
 use super::absent;
 use crate::extract::Query;
-use crate::operation::{Op, OrgPath, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, OrgPath, ResourcePath};
 use crate::routes::pages::{self, LARGE_PAGE_ROWS, Page};
 use crate::routes::shape::{OneOrAttribute, attribute, attribute_of, pattern_or_exact, show_absent_lists};
 use crate::{ApiError, Exchange};
@@ -24,7 +24,11 @@ pub(super) async fn list_patterns(
     op: Op<OrgPath, Query<PatternsQuery>>,
     _: Permission<right::PatternsList>,
 ) -> Result<List<PatternsResponse>, ApiError> {
-    let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        path: OrgPath { org },
+        parameters: Query(query),
+    } = op;
     list(exchange, &caller, (Some(org), None), query).await
 }
 
@@ -32,7 +36,11 @@ pub(super) async fn list_catalog_patterns(
     op: Op<(), (Query<PatternsQuery>, Query<CatalogQuery>)>,
     _: Permission<right::PatternsList>,
 ) -> Result<List<PatternsResponse>, ApiError> {
-    let Op { exchange, caller, parameters: (Query(query), Query(catalog)), .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        parameters: (Query(query), Query(catalog)),
+        ..
+    } = op;
     list(exchange, &caller, (None, catalog.organization), query).await
 }
 
@@ -79,7 +87,11 @@ pub(super) async fn get_pattern(
     op: Op<ResourcePath, Query<AttributeQuery>>,
     _: Permission<right::PatternRead>,
 ) -> Result<OneOrAttribute<PatternsResponse>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, .. },
+        path: ResourcePath { org, id },
+        parameters: Query(query),
+    } = op;
     let row = exchange.database().read(async |connection| pattern::find(connection, &org, &id).await).await?;
     let Some(row) = row else {
         return match query.attribute {

@@ -58,6 +58,7 @@ fn pattern_operations() -> Vec<Operation> {
         post(ONE, "create_pattern", write::create_pattern)
             .alias(ONE_ALIAS)
             .doc(TAG, "Publishes a pattern")
+            .creates()
             .audit(Subject::Pattern)
             .success("published"),
         put(ONE, "replace_pattern", write::replace_pattern)

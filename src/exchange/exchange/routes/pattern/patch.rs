@@ -14,7 +14,7 @@ use super::{absent, change};
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
-use crate::operation::{Op, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, ResourcePath};
 use crate::routes::reference::{Warned, WriteWarnings, require_user_input};
 
 /// The attribute that a request changes.
@@ -46,7 +46,7 @@ pub(super) async fn patch_pattern(
     permission: Permission<right::PatternWrite>,
     Body(request): Body<PatchPattern>,
 ) -> Result<Warned<Created>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = &op;
     validate_services(request.services.as_deref().unwrap_or_default())?;
     let (name, attribute) = first_attribute(request)?;
     let mut warnings = WriteWarnings::new(exchange);

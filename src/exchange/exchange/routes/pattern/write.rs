@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::{absent, change};
 use crate::error::{Created, created};
 use crate::extract::Body;
-use crate::operation::{Op, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, ResourcePath};
 use crate::routes::reference::{
     Warned, WriteWarnings, require_services, require_user_input, require_version, service_id_base,
 };
@@ -28,7 +28,7 @@ pub(super) async fn create_pattern(
     permission: Permission<right::PatternCreate>,
     Body(request): Body<PostPattern>,
 ) -> Result<Warned<Created>, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id }, .. } = &op;
     validate(&request)?;
     let row = row(org, id, &caller.account(), &request, exchange.now());
     let warnings = warnings(exchange, &request);
@@ -69,7 +69,7 @@ pub(super) async fn replace_pattern(
     permission: Permission<right::PatternWrite>,
     Body(request): Body<PostPattern>,
 ) -> Result<Warned<Created>, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id }, .. } = &op;
     validate(&request)?;
     let row = row(org, id, &caller.account(), &request, exchange.now());
     op.write(&permission, "pattern.replace", async |mut tx| {

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use super::searched_orgs;
 use crate::extract::Body;
 use crate::operation::row::post;
-use crate::operation::{Op, Operation, OrgPath, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, Operation, OrgPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
@@ -45,7 +45,9 @@ async fn pattern_health(
     _: Permission<right::NodesSearch>,
     Body(request): Body<NodeHealthRequest>,
 ) -> Result<SearchResult<NodeHealthResponse>, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id: pattern }, .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id: pattern }, ..
+    } = op;
     response(&exchange, &caller, &org, &format!("{org}/{pattern}"), request.node_orgids, &request.last_time)
         .await
 }
@@ -55,7 +57,7 @@ async fn policy_health(
     _: Permission<right::NodesSearch>,
     Body(request): Body<NodeHealthRequest>,
 ) -> Result<SearchResult<NodeHealthResponse>, ApiError> {
-    let Op { exchange, caller, path: OrgPath { org }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: OrgPath { org }, .. } = op;
     response(&exchange, &caller, &org, "", None, &request.last_time).await
 }
 

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use super::{exact_arch, searched_orgs, shape};
 use crate::extract::Body;
 use crate::operation::row::post;
-use crate::operation::{Op, Operation, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, Operation, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
@@ -48,7 +48,9 @@ async fn search_nodes_by_pattern(
     _: Permission<right::NodesSearch>,
     Body(request): Body<PatternSearchRequest>,
 ) -> Result<SearchResult<PatternSearchResponse>, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id: pattern }, .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id: pattern }, ..
+    } = op;
     let service_url = request.service_url.unwrap_or_default();
     let seconds = request.seconds_stale.unwrap_or_default();
     if seconds < 0 {

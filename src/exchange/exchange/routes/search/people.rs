@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::extract::Body;
 use crate::operation::row::{get, post};
-use crate::operation::{Op, Operation, OrgPath};
+use crate::operation::{ExchangeRequest, Op, Operation, OrgPath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
@@ -42,7 +42,7 @@ async fn search_nodes_with_errors(
     op: Op<OrgPath>,
     _: Permission<right::NodesRead>,
 ) -> Result<SearchResult<NodesWithErrors>, ApiError> {
-    let Op { exchange, caller, path: OrgPath { org }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: OrgPath { org }, .. } = op;
     let wanted = Arc::new((org, caller.visible_owner()));
     pages::list(r#"{"nodes":["#, "]}", move |after: Option<String>| {
         let (exchange, wanted) = (exchange.clone(), wanted.clone());
@@ -55,7 +55,7 @@ async fn list_errors_of_nodes(
     op: Op<OrgPath>,
     _: Permission<right::NodesRead>,
 ) -> Result<WholeList<AllNodeErrors>, ApiError> {
-    let Op { exchange, caller, path: OrgPath { org }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: OrgPath { org }, .. } = op;
     let wanted = Arc::new((org, caller.visible_owner()));
     pages::list(r#"{"nodeErrors":["#, "]}", move |after: Option<String>| {
         let (exchange, wanted) = (exchange.clone(), wanted.clone());
@@ -92,7 +92,7 @@ async fn search_nodes_by_service(
     _: Permission<right::NodesRead>,
     Body(request): Body<ServiceSearchRequest>,
 ) -> Result<SearchResult<NodesWithService>, ApiError> {
-    let Op { exchange, caller, path: OrgPath { org }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: OrgPath { org }, .. } = op;
     let pattern = format!(
         "%|{}/{}_{}_{}|%",
         request.orgid, request.service_url, request.service_version, request.service_arch

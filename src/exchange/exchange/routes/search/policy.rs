@@ -18,7 +18,7 @@ use serde_json::json;
 use super::{exact_arch, searched_orgs, shape};
 use crate::extract::Body;
 use crate::operation::row::post;
-use crate::operation::{Op, Operation, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, Operation, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::transaction::WriteTx;
 use crate::{ApiError, Exchange};
@@ -53,7 +53,7 @@ async fn search_nodes_by_policy(
     permission: Permission<right::NodesSearch>,
     Body(request): Body<PolicySearchRequest>,
 ) -> Result<SearchResult<PolicySearchResponse>, ApiError> {
-    let Op { caller, path: ResourcePath { org, id: policy }, .. } = &op;
+    let Op { request: ExchangeRequest { caller, .. }, path: ResourcePath { org, id: policy }, .. } = &op;
     if request.changed_since < 0 || request.num_entries.is_some_and(|count| count < 0) {
         return Err(ApiError::invalid_input("bad input: changedSince and numEntries must not be negative"));
     }
@@ -108,7 +108,9 @@ async fn search_all(
     orgs: Vec<String>,
     request: PolicySearchRequest,
 ) -> Result<SearchResult<PolicySearchResponse>, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id: policy }, .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id: policy }, ..
+    } = op;
     let key = SessionKey { org, policy, agbot_org: &caller.org, agbot: &caller.id };
     let (service, since) = op
         .write(permission, "search.all_nodes_by_policy", async |mut tx| {

@@ -15,7 +15,7 @@ use super::change;
 use super::get::absent;
 use crate::error::{Created, created};
 use crate::extract::Body;
-use crate::operation::{Op, PartPath, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, PartPath, ResourcePath};
 use crate::routes::pages::{self, LARGE_PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
@@ -26,7 +26,7 @@ pub(super) async fn list_dockauths(
     op: Op<ResourcePath>,
     _: Permission<right::ServiceSecretsRead>,
 ) -> Result<List<ListOf<DockAuthResponse>>, ApiError> {
-    let Op { exchange, path, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path, .. } = op;
     let wanted = Arc::new(path);
     pages::list("[", "]", move |after: Option<i32>| page(exchange.clone(), wanted.clone(), after)).await
 }
@@ -50,7 +50,7 @@ pub(super) async fn get_dockauth(
     op: Op<PartPath>,
     _: Permission<right::ServiceSecretsRead>,
 ) -> Result<Json<DockAuthResponse>, ApiError> {
-    let Op { exchange, path: PartPath { org, id, part: number }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: PartPath { org, id, part: number }, .. } = op;
     let number = parse_number(&number)?;
     match exchange
         .database()
@@ -67,7 +67,7 @@ pub(super) async fn create_dockauth(
     permission: Permission<right::ServiceWrite>,
     Body(request): Body<PutDockAuth>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = &op;
     let row = row(0, request, exchange.now());
     let added = op
         .write(&permission, "dockauth.create", async |mut tx| {
@@ -90,7 +90,7 @@ pub(super) async fn replace_dockauth(
     permission: Permission<right::ServiceWrite>,
     Body(request): Body<PutDockAuth>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, path: PartPath { org, id, part: number }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: PartPath { org, id, part: number }, .. } = &op;
     let row = row(parse_number(number)?, request, exchange.now());
     op.write(&permission, "dockauth.replace", async |mut tx| {
         let is_public = lock_visibility(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;

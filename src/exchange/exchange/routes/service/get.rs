@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::extract::Query;
-use crate::operation::{Op, OrgPath, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, OrgPath, ResourcePath};
 use crate::routes::node::get::node_type;
 use crate::routes::pages::{self, LARGE_PAGE_ROWS, Page};
 use crate::routes::reference::require_version;
@@ -31,7 +31,11 @@ pub(super) async fn list_services(
     op: Op<OrgPath, Query<ServicesQuery>>,
     _: Permission<right::ServicesList>,
 ) -> Result<List<ServicesResponse>, ApiError> {
-    let Op { exchange, caller, path: OrgPath { org }, parameters: Query(query), .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        path: OrgPath { org },
+        parameters: Query(query),
+    } = op;
     if let Some(version) = &query.version {
         require_version("the query parameter version", version)?;
     }
@@ -46,7 +50,11 @@ pub(super) async fn list_catalog_services(
     op: Op<(), (Query<ServicesQuery>, Query<CatalogQuery>)>,
     _: Permission<right::ServicesList>,
 ) -> Result<List<ServicesResponse>, ApiError> {
-    let Op { exchange, caller, parameters: (Query(query), Query(catalog)), .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        parameters: (Query(query), Query(catalog)),
+        ..
+    } = op;
     let filter = ServiceFilter { organization: catalog.organization.map(pattern_or_exact), ..filter(query) };
     list(exchange, filter, organization_rows(&caller)).await
 }
@@ -100,7 +108,11 @@ pub(super) async fn get_service(
     op: Op<ResourcePath, Query<AttributeQuery>>,
     _: Permission<right::ServiceRead>,
 ) -> Result<Either<Json<ServicesResponse>, Json<AttributeResponse>>, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        path: ResourcePath { org, id },
+        parameters: Query(query),
+    } = op;
     let row = exchange
         .database()
         .read(async |connection| service::find(connection, &org, &id).await)

@@ -48,6 +48,7 @@ fn service_operations() -> Vec<Operation> {
         post(LIST, "create_service", write::create_service)
             .alias("/catalog/{organization}/services")
             .doc(TAG, "Publishes a service; its id consists of url, version and architecture")
+            .creates()
             .success("published"),
         get("/catalog/services", "list_catalog_services", get::list_catalog_services)
             .alias("/services")

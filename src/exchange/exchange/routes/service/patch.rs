@@ -12,7 +12,7 @@ use super::write::{require_required_services, require_sharable};
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
-use crate::operation::{Op, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, ResourcePath};
 use crate::routes::reference::{Warned, WriteWarnings};
 
 /// The attribute that a request changes.
@@ -47,7 +47,7 @@ pub(super) async fn patch_service(
     permission: Permission<right::ServiceWrite>,
     Body(request): Body<PatchService>,
 ) -> Result<Warned<Created>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = &op;
     let (name, attribute) = first_attribute(request)?;
     let mut warnings = WriteWarnings::new(exchange);
     warnings.add(review::service(&attribute.document()));

@@ -15,14 +15,14 @@ use super::get::absent;
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
-use crate::operation::{Op, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, ResourcePath};
 use crate::routes::reference::{Warned, WriteWarnings, require_property_types};
 
 pub(super) async fn get_service_policy(
     op: Op<ResourcePath>,
     _: Permission<right::ServiceRead>,
 ) -> Result<Json<ServicePolicyResponse>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = op;
     let row = exchange
         .database()
         .read(async |connection| service_part::find_policy(connection, &org, &id).await)
@@ -42,7 +42,7 @@ pub(super) async fn replace_service_policy(
     permission: Permission<right::ServiceWrite>,
     Body(request): Body<PutServicePolicy>,
 ) -> Result<Warned<Created>, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = &op;
     require_property_types(&request.properties)?;
     let mut warnings = WriteWarnings::new(exchange);
     warnings.check("constraints", &request.constraints)?;

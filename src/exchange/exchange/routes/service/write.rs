@@ -17,7 +17,7 @@ use super::change;
 use super::get::absent;
 use crate::error::{Created, created};
 use crate::extract::Body;
-use crate::operation::{Op, OrgPath, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, OrgPath, ResourcePath};
 use crate::routes::reference::{
     ExchangeRange, ExchangeVersion, Warned, WriteWarnings, require_version, service_id, service_id_base,
 };
@@ -33,7 +33,7 @@ pub(super) async fn create_service(
     permission: Permission<right::ServiceCreate>,
     Body(request): Body<PostService>,
 ) -> Result<Warned<Created>, ApiError> {
-    let Op { exchange, caller, path: OrgPath { org }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: OrgPath { org }, .. } = &op;
     validate(&request)?;
     let row = row(org, &caller.account(), &request, exchange.now());
     let id = format!("{org}/{}", row.service);
@@ -70,7 +70,7 @@ pub(super) async fn replace_service(
     permission: Permission<right::ServiceWrite>,
     Body(request): Body<PostService>,
 ) -> Result<Warned<Created>, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id }, .. } = &op;
     validate(&request)?;
     let row = row(org, &caller.account(), &request, exchange.now());
     if row.service != *id {

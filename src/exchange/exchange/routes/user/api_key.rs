@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::find_visible;
 use crate::extract::Body;
 use crate::notice::forget_login;
-use crate::operation::{Op, PartPath, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, PartPath, ResourcePath};
 use crate::transaction::WriteTx;
 use crate::{ApiError, Exchange};
 
@@ -21,7 +21,9 @@ pub async fn create_api_key(
     permission: Permission<right::UserWrite>,
     Body(request): Body<NewApiKey>,
 ) -> Result<Created<ApiKeyResponse>, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = &op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id: name }, ..
+    } = &op;
     require_user(exchange, caller, org, name).await?;
     let value = new_value();
     let hash = exchange.credentials().hasher().keyed(&value);
@@ -51,7 +53,11 @@ pub async fn get_api_key(
     op: Op<PartPath>,
     _: Permission<right::UserRead>,
 ) -> Result<Json<ApiKeyResponse>, ApiError> {
-    let Op { exchange, caller, path: PartPath { org, id: name, part: id }, .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        path: PartPath { org, id: name, part: id },
+        ..
+    } = op;
     let id = parse_id(&id)?;
     require_user(&exchange, &caller, &org, &name).await?;
     let key = exchange
@@ -66,7 +72,11 @@ pub async fn delete_api_key(
     op: Op<PartPath>,
     permission: Permission<right::UserWrite>,
 ) -> Result<NoContent, ApiError> {
-    let Op { exchange, caller, path: PartPath { org, id: name, part: id }, .. } = &op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        path: PartPath { org, id: name, part: id },
+        ..
+    } = &op;
     let id = parse_id(id)?;
     require_user(exchange, caller, org, name).await?;
     op.write(&permission, "api_key.delete", async |mut tx| {

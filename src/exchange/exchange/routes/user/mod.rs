@@ -48,6 +48,7 @@ fn user_operations() -> Vec<Operation> {
             .response_either::<UsersResponse, ApiResponse>(404, "there is none"),
         post(ONE, "create_user", write::create_user)
             .doc(TAG, "Creates a user")
+            .creates()
             .audit(Subject::Account)
             .success("created")
             .response::<ApiResponse>(409, "a node or an agbot has this id"),

@@ -9,14 +9,16 @@ use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::notice::forget_login;
-use crate::operation::{Op, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, ResourcePath};
 
 pub async fn change_password(
     op: Op<ResourcePath>,
     permission: Permission<right::UserWrite>,
     Body(request): Body<ChangePassword>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = &op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id: name }, ..
+    } = &op;
     if request.new_password.is_empty() {
         return Err(ApiError::invalid_input("newPassword: must not be empty"));
     }
@@ -39,7 +41,7 @@ pub async fn change_password(
 }
 
 pub async fn confirm_user(op: Op<ResourcePath>, _: Permission<right::UserRead>) -> Result<Created, ApiError> {
-    let Op { exchange, path: ResourcePath { org, id: name }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id: name }, .. } = op;
     // Callers that may read the user may confirm it; hub admins may also confirm plain users, who are hidden
     // from them in lists.
     find(&exchange, &org, &name).await?.ok_or_else(|| absent(&org, &name))?;

@@ -12,7 +12,7 @@ use evenkeel_wire::exchange::user::{ApiKeySummary, UserResponse, UsersResponse};
 
 use super::facts;
 use crate::operation::authorize::AskedLater;
-use crate::operation::{Op, OrgPath, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, OrgPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
@@ -23,7 +23,7 @@ pub async fn list_users(
     op: Op<OrgPath>,
     _: Permission<right::UsersList>,
 ) -> Result<List<UsersResponse>, ApiError> {
-    let Op { exchange, caller, path: OrgPath { org }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: OrgPath { org }, .. } = op;
     response(exchange, caller, org, None).await
 }
 
@@ -32,11 +32,13 @@ pub async fn get_user(
     right: AskedLater<right::UserRead>,
 ) -> Result<List<UsersResponse>, ApiError> {
     if OWN_NAMES.contains(&op.path.id.as_str()) {
-        let Op { exchange, caller, path: ResourcePath { org, .. }, .. } = op;
+        let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, .. }, .. } = op;
         return list_own_user(exchange, caller, org).await;
     }
     let _: Permission<right::UserRead> = right.authorize(&op).await?;
-    let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id: name }, ..
+    } = op;
     response(exchange, caller, org, Some(name)).await
 }
 
@@ -44,7 +46,7 @@ pub async fn get_own_user(
     op: Op<OrgPath>,
     _: AskedLater<right::UserRead>,
 ) -> Result<List<UsersResponse>, ApiError> {
-    let Op { exchange, caller, path: OrgPath { org }, .. } = op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: OrgPath { org }, .. } = op;
     list_own_user(exchange, caller, org).await
 }
 

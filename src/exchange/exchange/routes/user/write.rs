@@ -19,7 +19,7 @@ use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::feed::row::{agbot_change, node_change};
 use crate::notice::forget_login;
-use crate::operation::{Op, ResourcePath};
+use crate::operation::{ExchangeRequest, Op, ResourcePath};
 use crate::routes::reference::{check_new_name, check_new_secret};
 use crate::transaction::WriteTx;
 use crate::{ApiError, Exchange};
@@ -31,7 +31,9 @@ pub async fn create_user(
     permission: Permission<right::UserCreate>,
     Body(request): Body<PutUser>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = &op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id: name }, ..
+    } = &op;
     check_name(exchange, name)?;
     let account = checked(exchange, caller, org, name, request).await?;
     op.write(&permission, "user.create", async |mut tx| {
@@ -47,7 +49,9 @@ pub async fn replace_user(
     permission: Permission<right::UserWrite>,
     Body(request): Body<PutUser>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = &op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id: name }, ..
+    } = &op;
     let account = checked(exchange, caller, org, name, request).await?;
     if account.email.is_empty() {
         return Err(ApiError::invalid_input("email: must not be empty"));
@@ -79,7 +83,9 @@ pub async fn patch_user(
     permission: Permission<right::UserWrite>,
     Body(request): Body<PatchUser>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = &op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id: name }, ..
+    } = &op;
     let attribute = attribute_to_change(&request).ok_or_else(|| {
         ApiError::invalid_input("exactly one of password, email, admin, hubAdmin must be given")
     })?;
@@ -118,7 +124,9 @@ pub async fn delete_user(
     op: Op<ResourcePath>,
     permission: Permission<right::UserWrite>,
 ) -> Result<NoContent, ApiError> {
-    let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = &op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id: name }, ..
+    } = &op;
     if is_root(org, name) {
         let reason = "the root user cannot be deleted";
         return Err(if caller.role == Role::Root {
