@@ -2,27 +2,25 @@
 //!
 //! Source: orchestration 1.8, A6, C7.
 
-use axum::extract::Request;
-use evenkeel_api::Content;
+use evenkeel_api::{BodyKind, Content, Input, Refusal};
 use evenkeel_domain::object::{Members, Object};
 use evenkeel_domain::orchestration::MembersError;
 use evenkeel_wire::agbot::action::ActionRequest;
-use http::StatusCode;
 use serde_json::Value;
 
 use super::parameters::known;
-use super::pipeline::{Input, Refusal, read_body};
+use super::pipeline::{AgbotRequest, Sent};
 
-impl Input for ActionRequest {
-    async fn read(request: Request) -> Result<ActionRequest, Refusal> {
-        let bad = |text: String| Refusal::new(StatusCode::BAD_REQUEST, text);
-        let is_forced = is_forced(request.uri().query().unwrap_or_default())?;
-        let body = read_body(request).await?;
+impl Input<AgbotRequest> for ActionRequest {
+    const KIND: BodyKind = BodyKind::Raw;
+
+    fn read(sent: Sent) -> Result<ActionRequest, Refusal> {
+        let is_forced = is_forced(sent.uri.query().unwrap_or_default())?;
         let mut read = ActionRequest::default();
-        if !body.is_empty() {
-            let value = serde_json::from_slice(&body)
-                .map_err(|error| bad(format!("the body is not JSON: {error}")))?;
-            read = of_body(value).map_err(|error| bad(error.to_string()))?;
+        if !sent.body.is_empty() {
+            let value = serde_json::from_slice(&sent.body)
+                .map_err(|error| Refusal::invalid_input(format!("the body is not JSON: {error}")))?;
+            read = of_body(value).map_err(|error| Refusal::invalid_input(error.to_string()))?;
         }
         read.force = is_forced.or(read.force);
         Ok(read)
@@ -40,7 +38,7 @@ impl Input for ActionRequest {
 fn is_forced(query: &str) -> Result<Option<bool>, Refusal> {
     let given = query.split('&').find_map(|pair| pair.strip_prefix("force="));
     let read = given.map(|text| {
-        let bad = || Refusal::new(StatusCode::BAD_REQUEST, "force must be true or false");
+        let bad = || Refusal::invalid_input("force must be true or false");
         text.parse().map_err(|_| bad())
     });
     read.transpose()

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use axum::Json;
 use evenkeel_agbot_store::event::{self as events, EventRow};
 use evenkeel_agbot_store::workload as workloads;
-use evenkeel_api::Accepted;
+use evenkeel_api::{Accepted, Refusal};
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::rolling::action::{Requester, RolloutAction};
 use evenkeel_planner::workload::{
@@ -30,8 +30,9 @@ use super::freshness;
 use super::hidden;
 use super::lasting;
 use super::orchestration::{node_of, unknown_part};
+use super::path::PolicyActionPath;
 use super::permission::{Permission, right};
-use super::pipeline::{Op, PolicyActionPath, Refusal, unreadable};
+use super::pipeline::{AgbotRequest, Op, unreadable};
 use super::workload_shape::{Shape, time};
 use crate::AgbotError;
 use crate::context::Context;
@@ -48,7 +49,11 @@ pub(super) async fn act_on_policy(
     permission: Permission<right::PolicyOperate>,
     request: ActionRequest,
 ) -> Result<Accepted<AcceptedAction>, Refusal> {
-    let Op { context, path: PolicyActionPath { organization: org, policy, action: name } } = op;
+    let Op {
+        request: AgbotRequest { context, .. },
+        path: PolicyActionPath { org, policy, action: name },
+        ..
+    } = op;
     let (actor, stored) = permission.into_proof();
     let wanted = Wanted {
         policy: PolicyId::new(&org, &policy),
@@ -521,7 +526,9 @@ pub(super) async fn get_action(
     op: Op<PolicyActionPath>,
     permission: Permission<right::PolicyRead>,
 ) -> Result<Json<ActionState>, Refusal> {
-    let Op { context, path: PolicyActionPath { organization: org, policy, action: id } } = op;
+    let Op {
+        request: AgbotRequest { context, .. }, path: PolicyActionPath { org, policy, action: id }, ..
+    } = op;
     let policy = PolicyId::new(&org, &policy);
     let missing = || {
         let text = format!("the deployment policy {policy} has no action {id}");

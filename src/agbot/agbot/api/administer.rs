@@ -11,6 +11,7 @@ use axum::Json;
 use evenkeel_agbot_store::claim::{self as claims, ClaimEnding, EndedClaim};
 use evenkeel_agbot_store::event::{self as events, EventRow};
 use evenkeel_agbot_store::rollout as rollouts;
+use evenkeel_api::Refusal;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::claims::{Claim, Scope};
 use evenkeel_planner::event::Event;
@@ -24,8 +25,9 @@ use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
 
+use super::path::{GroupPath, MemberPath, RolloutPath};
 use super::permission::{Permission, right};
-use super::pipeline::{GroupPath, KnownQuery, MemberPath, Op, Query, Refusal, RolloutPath};
+use super::pipeline::{AgbotRequest, KnownQuery, Op, Query};
 use super::{actions, shape};
 use crate::AgbotError;
 use crate::context::Context;
@@ -49,7 +51,7 @@ pub(super) async fn act_on_rollouts(
     permission: Permission<right::OrgAdminister>,
     Query(OfGroup { group }): Query<OfGroup>,
 ) -> Result<Json<ChangedRollouts>, Refusal> {
-    let Op { context, path: RolloutPath { organization: org, policy, action } } = op;
+    let Op { request: AgbotRequest { context, .. }, path: RolloutPath { org, policy, action }, .. } = op;
     let action = RolloutAction::from_name(&action).ok_or_else(|| {
         let message = "the action must be one of pause, resume, abort, rollback and retry";
         Refusal::new(StatusCode::BAD_REQUEST, message)
@@ -163,8 +165,8 @@ pub(super) async fn free_claims(
     permission: Permission<right::OrgAdminister>,
     Query(of): Query<ClaimFilter>,
 ) -> Result<Json<FreedClaims>, Refusal> {
-    let GroupPath { organization, hagroup } = &op.path;
-    free(&op.context, &permission, (organization, hagroup), of).await
+    let GroupPath { org, hagroup } = &op.path;
+    free(&op.context, &permission, (org, hagroup), of).await
 }
 
 /// Frees the claims that a member holds.
@@ -173,8 +175,9 @@ pub(super) async fn free_claims_of_member(
     permission: Permission<right::OrgAdminister>,
     Query(of): Query<ClaimFilter>,
 ) -> Result<Json<FreedClaims>, Refusal> {
-    let MemberPath { organization, hagroup, node } = op.path;
-    free(&op.context, &permission, (&organization, &hagroup), ClaimFilter { node: Some(node), ..of }).await
+    let MemberPath { org, hagroup, node } = &op.path;
+    let of = ClaimFilter { node: Some(node.clone()), ..of };
+    free(&op.context, &permission, (org, hagroup), of).await
 }
 
 async fn free(

@@ -4,15 +4,19 @@
 //! caller itself, and the agbot's as proof that the action is about to be executed. No action is executed
 //! before its record is written; a failure after that leaves another record with its status.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::extract::RawPathParams;
+use evenkeel_api::{AuditFacts, AuditedOperation, Refusal};
 use evenkeel_client::RetryDelay;
 use evenkeel_wire::exchange::audit::PostActionRecord;
-use http::{HeaderMap, Method, StatusCode, Uri};
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use http::request::Parts;
+use http::{HeaderMap, StatusCode};
 use uuid::Uuid;
 
-use super::caller::as_caller;
-use super::pipeline::Refusal;
+use super::caller::{as_caller, claimed_name};
 use crate::context::Context;
 
 /// Status of the record of an action that is about to be carried out.
@@ -24,72 +28,82 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// One request that changes something.
 pub(super) struct Action {
+    context: Arc<Context>,
+    headers: HeaderMap,
     org: String,
-    operation: &'static str,
-    method: Method,
-    resource: String,
-    request: String,
+    facts: AuditFacts,
+    is_begun: AtomicBool,
 }
 
 impl Action {
-    /// Describes a request.
+    /// Describes a request; none outside of organizations, and none for what a node does about itself.
     pub(super) fn of(
-        org: &str,
-        operation: &'static str,
-        method: &Method,
-        uri: &Uri,
-        headers: &HeaderMap,
-    ) -> Self {
-        let path = uri.path();
-        let request = headers.get("x-request-id").and_then(|value| value.to_str().ok()).unwrap_or_default();
-        Self {
-            org: org.to_owned(),
-            operation,
-            method: method.clone(),
-            resource: below_org(path.strip_prefix("/v1").unwrap_or(path), org),
-            request: request.to_owned(),
+        context: &Arc<Context>,
+        operation: AuditedOperation,
+        parts: &Parts,
+        path: &RawPathParams,
+    ) -> Option<Self> {
+        let named = |name: &str| path.iter().find(|(one, _)| *one == name).map(|(_, value)| value);
+        let org = named("organization")?;
+        if named("node").is_some_and(|node| claimed_name(&parts.headers) == format!("{org}/{node}")) {
+            return None;
         }
+        Some(Self {
+            context: context.clone(),
+            headers: parts.headers.clone(),
+            org: org.to_owned(),
+            facts: AuditFacts::of(operation, &parts.method, &parts.uri, &parts.headers),
+            is_begun: AtomicBool::new(false),
+        })
     }
 
     /// Writes the record that the action is about to be carried out.
     ///
     /// # Errors
     /// 503 when the exchange does not take it: then the action must not be carried out.
-    pub(super) async fn begin(&self, context: &Context, headers: &HeaderMap) -> Result<(), Refusal> {
-        self.record(context, headers, BEGUN).await.map_err(|error| {
+    pub(super) async fn begin(&self) -> Result<(), Refusal> {
+        let recorded = self.record(BEGUN).await;
+        recorded.map_err(|error| {
             tracing::warn!(
-                operation = self.operation,
+                operation = self.facts.operation.name,
                 error,
                 "an action is refused because it cannot be recorded"
             );
             let text = "the exchange does not record the action, so it is not carried out; try again";
             Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text)
-        })
+        })?;
+        self.is_begun.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
-    /// Writes the record of an action that was refused or failed.
-    pub(super) async fn end(&self, context: &Context, headers: &HeaderMap, status: StatusCode) {
-        if let Err(error) = self.record(context, headers, status.as_u16()).await {
-            tracing::warn!(operation = self.operation, %status, error, "the end of an action has no audit record");
+    /// Writes the record of an action that failed after its begin, or that was refused to the caller.
+    pub(super) async fn settle(&self, status: StatusCode) {
+        if status != StatusCode::FORBIDDEN && !self.is_begun.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Err(error) = self.record(status.as_u16()).await {
+            let operation = self.facts.operation.name;
+            tracing::warn!(operation, %status, error, "the end of an action has no audit record");
         }
     }
 
-    async fn record(&self, context: &Context, headers: &HeaderMap, status: u16) -> Result<(), String> {
-        let client = as_caller(context, headers).map_err(|_| "it has no credentials".to_owned())?;
+    async fn record(&self, status: u16) -> Result<(), String> {
+        let client =
+            as_caller(&self.context, &self.headers).map_err(|_| "it has no credentials".to_owned())?;
         let record = PostActionRecord {
             action: Uuid::new_v4().to_string(),
-            operation: self.operation.to_owned(),
-            method: self.method.to_string(),
-            resource: self.resource.clone(),
+            operation: self.facts.operation.name.to_owned(),
+            method: self.facts.method.to_string(),
+            resource: below_org(&self.facts.resource, &self.org),
             status,
-            request: self.request.clone(),
+            request: self.facts.request.clone(),
         };
         let mut delay = RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE);
         for attempt in 1.. {
             match client.record_action(&self.org, &record).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => {
-                    note_unrecorded(context);
+                    note_unrecorded(&self.context);
                     return Ok(());
                 }
                 Err(error) if error.is_retryable() && attempt < ATTEMPTS => {
@@ -126,9 +140,8 @@ mod tests {
 
     #[test]
     fn resources_are_paths_of_the_organization() {
-        let uri: Uri = "/v1/orgs/o/business/policies/p/actions/freeze?force=true".parse().expect("a URI");
-        let action = Action::of("o", "act_on_policy", &Method::POST, &uri, &HeaderMap::new());
-        assert_eq!(action.resource, "/orgs/o/business/policies/p/actions/freeze");
+        let path = "/orgs/o/business/policies/p/actions/freeze";
+        assert_eq!(below_org(path, "o"), path);
         assert_eq!(below_org("/org/o/node/n/upgrade", "o"), "/orgs/o/node/n/upgrade");
         assert_eq!(below_org("/agbot/x", "o"), "/orgs/o/agbot/x");
     }

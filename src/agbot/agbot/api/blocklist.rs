@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use axum::Json;
 use evenkeel_agbot_store::blocklist as store;
 use evenkeel_agbot_store::node_lock::{NodeLock, lock_nodes};
+use evenkeel_api::{OrgPath, Refusal};
 use evenkeel_domain::object::Members;
 use evenkeel_domain::orchestration::MembersError;
 use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
@@ -20,7 +21,7 @@ use super::caller::SeenNodes;
 use super::orchestration::node_of;
 use super::parameters::{Named, NamedQuery, Parameters, known};
 use super::permission::{Permission, right};
-use super::pipeline::{Op, OrgPath, Refusal};
+use super::pipeline::{AgbotRequest, Op};
 use super::workload_shape::time;
 use crate::AgbotError;
 use crate::act::blocklist::{Author, note_cleared};
@@ -75,7 +76,7 @@ pub(super) async fn list_blocklist(
     permission: Permission<right::NodesRead>,
     Named(query): Named<BlocklistQuery>,
 ) -> Result<Json<BlocklistResponse>, Refusal> {
-    let Op { context, path: OrgPath { organization: org } } = op;
+    let Op { request: AgbotRequest { context, .. }, path: OrgPath { org }, .. } = op;
     let seen = permission.into_proof();
     let wanted = Wanted::of(&context, &org, query, &seen)?;
     let model = context.model();
@@ -90,7 +91,7 @@ pub(super) async fn clear_blocklist(
     permission: Permission<right::NodesOperate>,
     Named(query): Named<BlocklistQuery>,
 ) -> Result<Json<BlocklistResponse>, Refusal> {
-    let Op { context, path: OrgPath { organization: org } } = op;
+    let Op { request: AgbotRequest { context, .. }, path: OrgPath { org }, .. } = op;
     let (actor, seen) = permission.into_proof();
     let wanted = Wanted::of(&context, &org, query, &seen)?;
     let nodes: BTreeSet<NodeId> = {

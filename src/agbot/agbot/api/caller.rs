@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use evenkeel_api::Refusal;
 use evenkeel_client::{Client, ClientError, Credentials, Path};
 use evenkeel_ids::NodeId;
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
@@ -13,7 +14,6 @@ use evenkeel_wire::exchange::node::NodeResponse;
 use http::{HeaderMap, StatusCode, header};
 
 use super::list_reads::READS;
-use super::pipeline::Refusal;
 use crate::context::Context;
 
 /// Organization of root.
@@ -209,7 +209,7 @@ pub(super) async fn seen_nodes_of(
     for org in orgs {
         let nodes = match seen_nodes(context, headers, &org).await {
             Ok(nodes) => nodes,
-            Err(Refusal::Message(StatusCode::FORBIDDEN, _)) => SeenNodes::Only(BTreeSet::new()),
+            Err(refusal) if refusal.is_forbidden() => SeenNodes::Only(BTreeSet::new()),
             Err(refusal) => return Err(refusal),
         };
         seen.insert(org, nodes);
@@ -287,7 +287,7 @@ pub(super) async fn may_operate(
 ) -> Result<(String, DeploymentPolicyResponse), Refusal> {
     let found = readable_policy(context, headers, org, policy).await?;
     let forbidden = match may_administrate(context, headers, org).await {
-        Err(Refusal::Message(StatusCode::FORBIDDEN, _)) => {
+        Err(refusal) if refusal.is_forbidden() => {
             let message =
                 format!("the owner of the policy or an administrator of organization '{org}' is needed");
             Refusal::new(StatusCode::FORBIDDEN, message)
@@ -314,7 +314,7 @@ pub(super) async fn operated_nodes(
 ) -> Result<(String, SeenNodes), Refusal> {
     let forbidden = match may_administrate(context, headers, org).await {
         Ok(name) => return Ok((name, SeenNodes::All)),
-        Err(refusal @ Refusal::Message(StatusCode::FORBIDDEN, _)) => refusal,
+        Err(refusal) if refusal.is_forbidden() => refusal,
         Err(refusal) => return Err(refusal),
     };
     let name = match as_caller(context, headers)?.own_user(org).await {
@@ -341,14 +341,14 @@ pub(super) async fn written_nodes(
 ) -> Result<SeenNodes, Refusal> {
     let forbidden = match operated_nodes(context, headers, org).await {
         Ok((_, nodes)) => return Ok(nodes),
-        Err(refusal @ Refusal::Message(StatusCode::FORBIDDEN, _)) => refusal,
+        Err(refusal) if refusal.is_forbidden() => refusal,
         Err(refusal) => return Err(refusal),
     };
     let client = as_caller(context, headers)?;
-    itself(&client, headers, org).await.map(SeenNodes::Only).map_err(|refusal| match refusal {
-        Refusal::Message(StatusCode::FORBIDDEN, _) => forbidden,
-        other => other,
-    })
+    itself(&client, headers, org)
+        .await
+        .map(SeenNodes::Only)
+        .map_err(|refusal| if refusal.is_forbidden() { forbidden } else { refusal })
 }
 
 /// Returns true if the exchange shows its status counts to the caller.
@@ -389,7 +389,7 @@ fn refused(error: ClientError, org: &str) -> Refusal {
         }
         ClientError::Status { status: 400, msg, .. } => (StatusCode::BAD_REQUEST, msg),
         ClientError::Status { status: 429, msg, retry_after, .. } => {
-            return Refusal::Limited(msg, retry_after.unwrap_or(1));
+            return Refusal::too_many(retry_after.unwrap_or(1), msg);
         }
         error => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
     };

@@ -3,6 +3,7 @@
 //! Source: orchestration D3.
 
 use axum::Json;
+use evenkeel_api::Refusal;
 use evenkeel_domain::object::Members;
 use evenkeel_domain::orchestration::MembersError;
 use evenkeel_ids::{NodeId, PolicyId};
@@ -15,8 +16,9 @@ use http::StatusCode;
 use super::freshness::follow_recent_write;
 use super::orchestration::{node_of, unknown_part, unreadable};
 use super::parameters::{Named, NamedQuery, Parameters, known};
+use super::path::PolicyPath;
 use super::permission::{Permission, ReadPolicy, right};
-use super::pipeline::{Op, PolicyPath, Refusal};
+use super::pipeline::{AgbotRequest, Op};
 use super::turns::turn;
 use super::workload_shape::{Shape, time};
 
@@ -39,7 +41,7 @@ pub(super) async fn explain_policy(
     permission: Permission<right::PolicyRead>,
     Named(query): Named<ExplainQuery>,
 ) -> Result<Json<PlacementExplanation>, Refusal> {
-    let Op { context, path: PolicyPath { organization: org, policy: name } } = op;
+    let Op { request: AgbotRequest { context, .. }, path: PolicyPath { org, policy: name }, .. } = op;
     let ReadPolicy { policy: stored, seen } = permission.into_proof();
     let policy = PolicyId::new(&org, &name);
     follow_recent_write(&context, &policy, stored.as_ref()).await;

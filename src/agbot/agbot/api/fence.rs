@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use axum::Json;
 use evenkeel_agbot_store::event::{self as events, EventRow};
 use evenkeel_agbot_store::workload as workloads;
+use evenkeel_api::Refusal;
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::workload::Instance;
 use evenkeel_store::retry;
@@ -17,8 +18,9 @@ use serde_json::json;
 
 use super::actions::{Changed, failed, follow, write};
 use super::done;
+use super::path::NodePath;
 use super::permission::{Permission, right};
-use super::pipeline::{NodePath, Op, Refusal};
+use super::pipeline::{AgbotRequest, Op};
 use crate::AgbotError;
 use crate::context::Context;
 
@@ -27,7 +29,7 @@ pub(super) async fn confirm_fence(
     op: Op<NodePath>,
     permission: Permission<right::OrgAdminister>,
 ) -> Result<Json<ApiResponse>, Refusal> {
-    let Op { context, path: NodePath { organization: org, node } } = op;
+    let Op { request: AgbotRequest { context, .. }, path: NodePath { org, node }, .. } = op;
     let node = NodeId::new(&org, &node);
     let policies = affected(&context, &node)?;
     for policy in &policies {

@@ -5,10 +5,9 @@
 
 use std::time::Duration;
 
-use axum::extract::Request;
 use evenkeel_agbot_store::event::{self as events, EventRow};
 use evenkeel_agbot_store::health as store;
-use evenkeel_api::{Content, Created};
+use evenkeel_api::{BodyKind, Content, Created, Input, OrgPath, Refusal};
 use evenkeel_client::ClientError;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::health::{Entity, HealthReport, MAX_EVENTS, SYSTEM, StoredReport};
@@ -22,10 +21,9 @@ use serde_json::json;
 use super::actions::{failed, follow};
 use super::done;
 use super::orchestration::node_of;
+use super::path::{GroupPath, InstancePath, NodePath, PolicyPath, WorkloadUnitPath};
 use super::permission::{Permission, right};
-use super::pipeline::{
-    GroupPath, Input, InstancePath, NodePath, Op, OrgPath, PolicyPath, Refusal, WorkloadUnitPath, read_body,
-};
+use super::pipeline::{AgbotRequest, Op, Sent};
 use crate::AgbotError;
 use crate::context::Context;
 use crate::records::{entity_key, health_row_of};
@@ -37,13 +35,13 @@ const READ_PAUSE: Duration = Duration::from_millis(50);
 /// The body of a report.
 pub(super) struct Report(HealthReport);
 
-impl Input for Report {
-    async fn read(request: Request) -> Result<Report, Refusal> {
-        let bad = |text: String| Refusal::new(StatusCode::BAD_REQUEST, text);
-        let body = read_body(request).await?;
-        let value =
-            serde_json::from_slice(&body).map_err(|error| bad(format!("the body is not JSON: {error}")))?;
-        HealthReport::read(value).map(Report).map_err(|error| bad(error.to_string()))
+impl Input<AgbotRequest> for Report {
+    const KIND: BodyKind = BodyKind::Raw;
+
+    fn read(sent: Sent) -> Result<Report, Refusal> {
+        let value = serde_json::from_slice(&sent.body)
+            .map_err(|error| Refusal::invalid_input(format!("the body is not JSON: {error}")))?;
+        HealthReport::read(value).map(Report).map_err(|error| Refusal::invalid_input(error.to_string()))
     }
 
     fn body() -> Content {
@@ -59,7 +57,7 @@ pub(super) async fn report_on_org(
     permission: Permission<right::OrgAdminister>,
     report: Report,
 ) -> Reported {
-    let entity = org_entity(&op.context, &op.path.organization).await?;
+    let entity = org_entity(&op.context, &op.path.org).await?;
     take(&op.context, permission.actor(), &entity, report).await
 }
 
@@ -89,7 +87,7 @@ pub(super) async fn report_on_policy(
     permission: Permission<right::PolicyOperate>,
     report: Report,
 ) -> Reported {
-    let policy = PolicyId::new(&op.path.organization, &op.path.policy);
+    let policy = PolicyId::new(&op.path.org, &op.path.policy);
     let entity = known(&op.context, Entity::Workload(policy)).await?;
     take(&op.context, &permission.into_proof().0, &entity, report).await
 }
@@ -126,7 +124,7 @@ pub(super) async fn org_entity(context: &Context, org: &str) -> Result<Entity, R
 
 /// Returns the node, if it exists.
 pub(super) async fn node_entity(context: &Context, path: &NodePath) -> Result<Entity, Refusal> {
-    let node = NodeId::new(&path.organization, &path.node);
+    let node = NodeId::new(&path.org, &path.node);
     let entity = Entity::Node(node.clone());
     let exists = context.model().has_health_entity(&entity)
         || !is_unstorable(&path.node)
@@ -139,7 +137,7 @@ pub(super) async fn node_entity(context: &Context, path: &NodePath) -> Result<En
 
 /// Returns the HA group, if it exists.
 pub(super) async fn group_entity(context: &Context, path: &GroupPath) -> Result<Entity, Refusal> {
-    let group = GroupId::new(&path.organization, &path.hagroup);
+    let group = GroupId::new(&path.org, &path.hagroup);
     if !has_group(context, path).await.map_err(|error| unavailable(&error))? {
         return Err(missing_group(&group));
     }
@@ -151,7 +149,7 @@ pub(super) async fn group_entity(context: &Context, path: &GroupPath) -> Result<
 /// # Errors
 /// When the exchange does not respond, or does not show the group to the agbot.
 pub(super) async fn has_group(context: &Context, path: &GroupPath) -> Result<bool, ClientError> {
-    let GroupPath { organization: org, hagroup: name } = path;
+    let GroupPath { org, hagroup: name } = path;
     if context.model().group(&GroupId::new(org, name)).is_some() {
         return Ok(true);
     }
@@ -165,7 +163,7 @@ pub(super) fn missing_group(group: &GroupId) -> Refusal {
 
 /// Returns the workload unit, if the policy has it.
 pub(super) async fn unit_entity(context: &Context, path: &WorkloadUnitPath) -> Result<Entity, Refusal> {
-    let policy = PolicyId::new(&path.organization, &path.policy);
+    let policy = PolicyId::new(&path.org, &path.policy);
     known(context, Entity::Workload(policy.clone())).await?;
     let found = context.model().health_unit_named(&policy, &path.unit);
     found.map(Entity::WorkloadUnit).ok_or_else(|| super::orchestration::unknown_part(&policy, &path.unit))
@@ -173,9 +171,9 @@ pub(super) async fn unit_entity(context: &Context, path: &WorkloadUnitPath) -> R
 
 /// Returns the instance, if the node belongs to the policy.
 pub(super) async fn instance_entity(context: &Context, path: &InstancePath) -> Result<Entity, Refusal> {
-    let policy = PolicyId::new(&path.organization, &path.policy);
+    let policy = PolicyId::new(&path.org, &path.policy);
     known(context, Entity::Workload(policy.clone())).await?;
-    let node = node_of(&path.organization, &path.node);
+    let node = node_of(&path.org, &path.node);
     let missing = || {
         let text = format!("node: {node} does not belong to the deployment policy {policy}");
         Refusal::new(StatusCode::NOT_FOUND, text)

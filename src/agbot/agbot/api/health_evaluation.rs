@@ -4,6 +4,7 @@
 
 use axum::Json;
 use evenkeel_agbot_store::health as store;
+use evenkeel_api::{OrgPath, Refusal};
 use evenkeel_domain::object::Members;
 use evenkeel_domain::orchestration::MembersError;
 use evenkeel_ids::{NodeId, PolicyId};
@@ -16,10 +17,9 @@ use jiff::{SignedDuration, Timestamp};
 use super::caller::SeenNodes;
 use super::health::{group_entity, instance_entity, node_entity, org_entity, unit_entity};
 use super::parameters::{Named, NamedQuery, Parameters, known};
+use super::path::{GroupPath, InstancePath, NodePath, PolicyPath, WorkloadUnitPath};
 use super::permission::{Permission, right};
-use super::pipeline::{
-    GroupPath, InstancePath, NodePath, Op, OrgPath, PolicyPath, Refusal, WorkloadUnitPath, unreadable,
-};
+use super::pipeline::{Op, unreadable};
 use super::workload_shape::time;
 use crate::AgbotError;
 use crate::context::Context;
@@ -68,7 +68,7 @@ pub(super) async fn get_org_health(
     permission: Permission<right::NodesRead>,
     Named(query): Named<HealthQuery>,
 ) -> Evaluated {
-    let entity = org_entity(&op.context, &op.path.organization).await?;
+    let entity = org_entity(&op.context, &op.path.org).await?;
     evaluate(&op.context, &entity, &query, &permission.into_proof()).await
 }
 
@@ -101,7 +101,7 @@ pub(super) async fn get_policy_health(
     permission: Permission<right::PolicyRead>,
     Named(query): Named<HealthQuery>,
 ) -> Evaluated {
-    let policy = PolicyId::new(&op.path.organization, &op.path.policy);
+    let policy = PolicyId::new(&op.path.org, &op.path.policy);
     evaluate(&op.context, &Entity::Workload(policy), &query, &permission.into_proof().seen).await
 }
 

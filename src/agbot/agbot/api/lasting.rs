@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_agbot_store::event as events;
 use evenkeel_agbot_store::workload as workloads;
+use evenkeel_api::Refusal;
 use evenkeel_domain::orchestration::MembersError;
 use evenkeel_domain::orchestration::health_policy::{RecoveryAction, Target};
 use evenkeel_ids::NodeId;
@@ -21,7 +22,6 @@ use serde_json::json;
 
 use super::actions::{Changed, Wanted, failed, follow, without_tasks, write};
 use super::orchestration::{node_of, unknown_part};
-use super::pipeline::Refusal;
 use crate::AgbotError;
 use crate::checks;
 use crate::context::Context;

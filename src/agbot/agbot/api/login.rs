@@ -2,14 +2,14 @@
 
 use std::net::IpAddr;
 
+use evenkeel_api::Refusal;
 use evenkeel_http_server::limit::client_prefix;
 use evenkeel_http_server::middleware;
 use evenkeel_wire::exchange::forwarded::{CLIENT_ADDRESS, FORWARDED_BY};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::caller::claimed_name;
-use super::pipeline::Refusal;
 use crate::login_guard::LoginGuard;
 
 const ADDRESS: HeaderName = HeaderName::from_static(CLIENT_ADDRESS);
@@ -21,7 +21,7 @@ const ADDRESS: HeaderName = HeaderName::from_static(CLIENT_ADDRESS);
 pub(super) fn check(guard: &LoginGuard, headers: &HeaderMap) -> Result<(), Refusal> {
     let Some((prefix, credentials)) = attempt(headers) else { return Ok(()) };
     let checked = guard.check(prefix, &claimed_name(headers), credentials.as_bytes());
-    checked.map_err(|wait| Refusal::Limited("too many failed logins, try again later".to_owned(), wait))
+    checked.map_err(|wait| Refusal::too_many(wait, "too many failed logins, try again later"))
 }
 
 /// Counts the outcome of a request.
@@ -29,7 +29,7 @@ pub(super) fn count<T>(guard: &LoginGuard, headers: &HeaderMap, outcome: Result<
     let Some((prefix, credentials)) = attempt(headers) else { return };
     match outcome {
         Ok(_) => guard.count_accepted(credentials.as_bytes()),
-        Err(Refusal::Message(StatusCode::UNAUTHORIZED, _)) => {
+        Err(refusal) if refusal.is_unauthorized() => {
             guard.count_refused(prefix, &claimed_name(headers), credentials.as_bytes());
         }
         Err(_) => {}
@@ -56,6 +56,7 @@ pub(super) fn insert_address(parts: &mut Parts) {
 #[cfg(test)]
 mod tests {
     use evenkeel_http_server::limit::{FailedLogins, LoginLimits, Rate};
+    use http::StatusCode;
 
     use super::*;
 
@@ -79,7 +80,8 @@ mod tests {
             assert!(check(&guard, &headers("192.0.2.1", secret)).is_ok());
             count::<()>(&guard, &headers("192.0.2.1", secret), Err(&unauthorized()));
         }
-        assert!(matches!(check(&guard, &headers("192.0.2.1", "third")), Err(Refusal::Limited(_, 1..))));
+        let third = check(&guard, &headers("192.0.2.1", "third"));
+        assert!(matches!(third, Err(Refusal::TooMany { retry_after: 1.., .. })));
         assert!(check(&guard, &headers("192.0.2.1", "good")).is_ok());
         assert!(check(&guard, &headers("192.0.2.2", "third")).is_ok());
     }

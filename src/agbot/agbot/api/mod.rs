@@ -21,6 +21,7 @@ mod list_reads;
 mod login;
 mod orchestration;
 mod parameters;
+mod path;
 mod permission;
 mod pipeline;
 mod plan;
@@ -39,14 +40,17 @@ mod workload_shape;
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
-use evenkeel_api::{Endpoint, Part};
+use evenkeel_api::{Endpoint, Part, delete, get, post};
 use evenkeel_wire::exchange::utility::ApiResponse;
 
-use self::pipeline::{Operation, delete, get, post};
+use self::pipeline::{Operation, route};
 use crate::Agbot;
 use crate::context::Context;
 
 const TAG: &str = "agbot";
+/// Reasons for which operations leave no audit records.
+const OF_NODES: &str = "a node asks for itself, again and again; its claim is in the events";
+const ONLY_READS: &str = "it only reads";
 const CLAIMS: &str = "/orgs/{organization}/hagroups/{hagroup}/upgrades";
 
 /// The agbot's part of the API.
@@ -85,9 +89,7 @@ impl AgbotApi {
 fn router(api: AgbotApi) -> Router {
     let endpoints = endpoints();
     let below = |base: &str, router: Router<AgbotApi>| {
-        endpoints
-            .iter()
-            .fold(router, |router, endpoint| endpoint.mount(base, router, |_, methods| methods.clone()))
+        endpoints.iter().fold(router, |router, endpoint| endpoint.mount(base, router, |_, _| route(endpoint)))
     };
     let secrets = secrets::routes("").merge(secrets::routes(evenkeel_api::PREFIX));
     below("", below(evenkeel_api::PREFIX, secrets)).with_state(api)
@@ -109,6 +111,8 @@ fn upgrade_endpoints() -> Vec<Operation> {
     vec![
         post("/org/{organization}/node/{node}/upgrade", "ask_for_upgrade", upgrade::upgrade_node)
             .doc(TAG, "Requests permission for a node to upgrade its agent now")
+            .numbered_codes()
+            .unaudited(OF_NODES)
             .success("granted: the node holds the claim of its group")
             .response::<ApiResponse>(404, "the management policy does not exist")
             .response::<ApiResponse>(409, "not now: another member holds the claim, or too few others run"),
@@ -118,6 +122,8 @@ fn upgrade_endpoints() -> Vec<Operation> {
             upgrade::manage_node,
         )
         .doc(TAG, "Requests permission for a member of a group to execute a management policy now")
+        .numbered_codes()
+        .unaudited(OF_NODES)
         .success("granted: the node holds the claim of its group")
         .response::<ApiResponse>(404, "the management policy does not exist")
         .response::<ApiResponse>(409, "not now: another member holds the claim, or too few others run"),
@@ -203,11 +209,13 @@ fn plan_endpoints() -> Vec<Operation> {
             plan::plan_deployment_policy,
         )
         .alias("/orgs/{organization}/deployment/policies/{policy}/plan")
+        .unaudited(ONLY_READS)
         .doc(TAG, "Plans a write of a deployment policy: returns the instances that it would create, replace, move and stop, in order, and changes nothing")
         .success("the changes, the steps that would still be blocked, and a token of the plan")
         .response::<ApiResponse>(404, "the policy does not exist or is not served")
         .response::<ApiResponse>(409, "nodes have tasks of the policy, so that mode and scope.type cannot change"),
         post("/orgs/{organization}/orchestration/stops", "plan_stops", plan_stops::plan_stops)
+            .unaudited(ONLY_READS)
             .doc(TAG, "Plans a write of something that deployment policies depend on: returns the instances that it would stop without a replacement, and changes nothing")
             .success("the deployment policies that would lose instances")
             .response::<ApiResponse>(404, "this agbot does not serve the node"),

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::Json;
-use evenkeel_api::{Page, PageError, WholeList};
+use evenkeel_api::{Page, PageError, Refusal, WholeList};
 use evenkeel_domain::orchestration::{MembersError, Orchestration};
 use evenkeel_domain::review;
 use evenkeel_ids::{NodeId, PolicyId};
@@ -18,8 +18,9 @@ use serde_json::json;
 
 use super::freshness::follow_recent_write;
 use super::parameters::{Named, NamedQuery, Parameters, known};
+use super::path::PolicyPath;
 use super::permission::{Permission, right};
-use super::pipeline::{Op, PolicyPath, Refusal};
+use super::pipeline::{AgbotRequest, Op};
 use super::workload_shape::Shape;
 use crate::context::Context;
 use crate::inert::PolicyKind;
@@ -86,7 +87,7 @@ pub(super) async fn get_orchestration(
     permission: Permission<right::PolicyRead>,
     Named(query): Named<StatusQuery>,
 ) -> Result<Json<WorkloadStatus>, Refusal> {
-    let Op { context, path: PolicyPath { organization: org, policy: name } } = op;
+    let Op { request: AgbotRequest { context, .. }, path: PolicyPath { org, policy: name }, .. } = op;
     let read = permission.into_proof();
     let policy = PolicyId::new(&org, &name);
     follow_recent_write(&context, &policy, read.policy.as_ref()).await;
@@ -144,7 +145,7 @@ pub(super) async fn list_tasks(
     permission: Permission<right::PolicyRead>,
     Named(query): Named<TasksQuery>,
 ) -> Result<WholeList<TasksResponse>, Refusal> {
-    let Op { context, path: PolicyPath { organization: org, policy: name } } = op;
+    let Op { request: AgbotRequest { context, .. }, path: PolicyPath { org, policy: name }, .. } = op;
     let seen = Arc::new(permission.into_proof().seen);
     let policy = PolicyId::new(&org, &name);
     let wanted = Arc::new(Wanted::of(&org, query));

@@ -1,16 +1,14 @@
 //! Query parameters that are taken out one by one, so that a refusal names the parameter and the rule that it breaks.
 
 use axum::extract;
-use axum::extract::Request;
-use evenkeel_api::MAX_ID;
+use evenkeel_api::{BodyKind, Input, MAX_ID, Refusal};
 use evenkeel_domain::object::{Members, Object};
 use evenkeel_domain::orchestration::MembersError;
-use http::StatusCode;
 use serde_json::{Map, Value};
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 
-use super::pipeline::{Input, Refusal};
+use super::pipeline::{AgbotRequest, Sent};
 
 /// The parameters of one request.
 pub(super) struct Parameters(Object);
@@ -34,12 +32,14 @@ pub(super) const fn known(names: &'static [&'static str]) -> Members {
 /// The query string.
 pub(super) struct Named<T>(pub(super) T);
 
-impl<T: NamedQuery> Input for Named<T> {
-    async fn read(request: Request) -> Result<Named<T>, Refusal> {
-        let pairs = extract::Query::<Vec<(String, String)>>::try_from_uri(request.uri());
-        let pairs = pairs.map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))?.0;
+impl<T: NamedQuery> Input<AgbotRequest> for Named<T> {
+    const KIND: BodyKind = BodyKind::None;
+
+    fn read(sent: Sent) -> Result<Named<T>, Refusal> {
+        let pairs = extract::Query::<Vec<(String, String)>>::try_from_uri(&sent.uri);
+        let pairs = pairs.map_err(|error| Refusal::invalid_input(error.to_string()))?.0;
         let read = |pairs| T::take(&mut Parameters::of(pairs, &T::KNOWN)?);
-        read(pairs).map(Named).map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))
+        read(pairs).map(Named).map_err(|error| Refusal::invalid_input(error.to_string()))
     }
 
     fn parameters() -> Vec<Parameter> {

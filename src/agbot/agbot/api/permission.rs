@@ -1,9 +1,8 @@
 //! Rights to the agbot's API: values that only a check can make, so that a handler which takes one cannot run unchecked.
 
-use evenkeel_api::RequiredAccess;
+use evenkeel_api::{Authorized, PathParameters, Refusal, RequiredAccess};
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use evenkeel_wire::exchange::node::NodeResponse;
-use http::{HeaderMap, StatusCode};
 
 use super::actions::note_denied;
 use super::caller::{
@@ -11,41 +10,53 @@ use super::caller::{
     missing_policy, operated_nodes, own_node, seen_nodes, seen_nodes_of, sees_counts, served_policy,
     written_nodes,
 };
-use super::pipeline::{Names, Op, Refusal};
+use super::login;
+use super::path::{InstancePath, NodePath, OfNode, OfOrg, OfPolicy};
+use super::pipeline::{AgbotRequest, Op};
 
 /// A right as a type.
 pub(super) trait Right: Send + Sync + 'static {
     /// Its name in the rows of operations.
     const ACCESS: RequiredAccess;
 
-    /// True if operations under this right leave audit records.
-    const IS_AUDITED: bool = false;
-
     /// Facts about the caller that the check returns.
     type Proof: Send + Sync;
+}
 
+/// A right to what the path `P` names.
+pub(super) trait RightTo<P>: Right {
     /// Asks the exchange with the caller's credentials.
     ///
     /// # Errors
     /// 400, 401, 403 or 429 as the exchange responds, 503 when it does not respond.
-    fn check<P: Names>(
-        op: &Op<P>,
-        headers: &HeaderMap,
-    ) -> impl Future<Output = Result<Self::Proof, Refusal>> + Send;
+    fn check(request: &AgbotRequest, path: &P) -> impl Future<Output = Result<Self::Proof, Refusal>> + Send;
 }
 
 /// Proof that a caller has the right `R`, with what the check found out.
 pub(super) struct Permission<R: Right>(R::Proof);
 
-impl<R: Right> Permission<R> {
-    /// Checks the caller of a request.
-    ///
-    /// # Errors
-    /// See [`Right::check`].
-    pub(super) async fn of<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<Permission<R>, Refusal> {
-        Ok(Permission(R::check(op, headers).await?))
-    }
+impl<R: RightTo<P>, P: PathParameters> Authorized<AgbotRequest, P> for Permission<R> {
+    const ACCESS: RequiredAccess = R::ACCESS;
 
+    /// Within the limits on failed logins.
+    async fn ask<Q: Sync>(op: &Op<P, Q>) -> Result<Permission<R>, Refusal> {
+        let guard = op.context.settings.login_guard.as_deref();
+        if let Some(guard) = guard {
+            login::check(guard, &op.headers)?;
+        }
+        let outcome = R::check(&op.request, &op.path).await;
+        let is_login = !matches!(R::ACCESS, RequiredAccess::Public);
+        if let Some(guard) = guard.filter(|_| is_login) {
+            login::count(guard, &op.headers, outcome.as_ref());
+        }
+        if let Some(client) = op.client.as_ref().filter(|_| is_login && outcome.is_ok()) {
+            client.note_login();
+        }
+        outcome.map(Permission)
+    }
+}
+
+impl<R: Right> Permission<R> {
     /// Takes what the check found out.
     pub(super) fn into_proof(self) -> R::Proof {
         self.0
@@ -78,207 +89,166 @@ pub(super) struct PlannedPolicy {
 
 pub(super) mod right {
     use super::{
-        DeploymentPolicyResponse, HeaderMap, Names, NodeResponse, Op, PlannedPolicy, ReadPolicy, Refusal,
-        RequiredAccess, Right, SeenNodes, StatusCode,
+        AgbotRequest, DeploymentPolicyResponse, InstancePath, NodePath, NodeResponse, OfNode, OfOrg,
+        OfPolicy, PlannedPolicy, ReadPolicy, Refusal, RequiredAccess, Right, RightTo, SeenNodes,
     };
 
-    /// To change rollouts and claims of an organization: its administrators and root.
-    pub(in crate::api) enum OrgAdminister {}
+    macro_rules! rights {
+        ($($(#[$about:meta])* $name:ident: $access:expr => $proof:ty;)*) => {$(
+            $(#[$about])*
+            pub(in crate::api) enum $name {}
 
-    /// To read of the nodes of an organization that the exchange shows to the caller.
-    pub(in crate::api) enum NodesRead {}
+            impl Right for $name {
+                const ACCESS: RequiredAccess = $access;
 
-    /// To read the status of a deployment policy: accounts that may read the policy.
-    pub(in crate::api) enum PolicyRead {}
+                type Proof = $proof;
+            }
+        )*};
+    }
 
-    /// To plan writes of a deployment policy: accounts that may read the policy, or would if it existed.
-    pub(in crate::api) enum PolicyPlan {}
+    rights! {
+        /// To change rollouts and claims of an organization: its administrators and root. Proven by the caller's name.
+        OrgAdminister: RequiredAccess::Right("OrgAdminister") => String;
 
-    /// To plan writes of what deployment policies of an organization depend on: callers that may read its policies, for what they may
-    /// write.
-    pub(in crate::api) enum StopsPlan {}
+        /// To read of the nodes of an organization that the exchange shows to the caller. Proven by these.
+        NodesRead: RequiredAccess::Right("NodesRead") => SeenNodes;
 
-    /// To act on a deployment policy: its owner, administrators of its organization and root.
-    pub(in crate::api) enum PolicyOperate {}
+        /// To read the status of a deployment policy: accounts that may read the policy.
+        PolicyRead: RequiredAccess::Right("PolicyRead") => ReadPolicy;
 
-    /// To act on the nodes of an organization: its administrators and root on all, users on those that they own.
-    pub(in crate::api) enum NodesOperate {}
+        /// To plan writes of a deployment policy: accounts that may read the policy, or would if it existed.
+        PolicyPlan: RequiredAccess::Right("PolicyRead") => PlannedPolicy;
 
-    /// To act as the node in the path.
-    pub(in crate::api) enum NodeItself {}
+        /// To plan writes of what deployment policies of an organization depend on: callers that may read its policies, for what they may
+        /// write. Proven by the nodes of the organization that the caller may write: all for those who administrate it.
+        StopsPlan: RequiredAccess::Right("PolicyRead") => SeenNodes;
 
-    /// To report about the node in the path: the node, administrators of its organization and root.
-    pub(in crate::api) enum NodeReport {}
+        /// To act on a deployment policy: its owner, administrators of its organization and root. Proven by the caller's name and the policy.
+        PolicyOperate: RequiredAccess::Right("PolicyOperate") => (String, DeploymentPolicyResponse);
 
-    /// To report about the instance of a policy on a node: the node, and users who may act on the policy.
-    pub(in crate::api) enum InstanceReport {}
+        /// To act on the nodes of an organization: its administrators and root on all, users on those that they own. Proven by the caller's
+        /// name and these nodes.
+        NodesOperate: RequiredAccess::Right("NodesOperate") => (String, SeenNodes);
 
-    /// To read the health of the agbot: everyone, also without credentials.
-    pub(in crate::api) enum HealthRead {}
+        /// To act as the node in the path.
+        NodeItself: RequiredAccess::Right("NodeItself") => NodeResponse;
 
-    impl Right for OrgAdminister {
-        const ACCESS: RequiredAccess = RequiredAccess::Right("OrgAdminister");
+        /// To report about the node in the path: the node, administrators of its organization and root. Proven by the caller's name.
+        NodeReport: RequiredAccess::Right("NodeReport") => String;
 
-        const IS_AUDITED: bool = true;
+        /// To report about the instance of a policy on a node: the node, and users who may act on the policy. Proven by the caller's name.
+        InstanceReport: RequiredAccess::Right("InstanceReport") => String;
 
-        type Proof = String;
+        /// To read the health of the agbot: everyone, also without credentials. Proven by whether the exchange shows its status counts to
+        /// the caller.
+        HealthRead: RequiredAccess::Public => bool;
+    }
 
-        async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<String, Refusal> {
-            super::may_administrate(&op.context, headers, op.path.org().unwrap_or_default()).await
+    impl<P: OfOrg> RightTo<P> for OrgAdminister {
+        async fn check(request: &AgbotRequest, path: &P) -> Result<String, Refusal> {
+            super::may_administrate(&request.context, &request.headers, path.organization()).await
         }
     }
 
-    impl Right for NodesRead {
-        const ACCESS: RequiredAccess = RequiredAccess::Right("NodesRead");
-
-        type Proof = SeenNodes;
-
-        async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<SeenNodes, Refusal> {
-            super::seen_nodes(&op.context, headers, op.path.org().unwrap_or_default()).await
+    impl<P: OfOrg> RightTo<P> for NodesRead {
+        async fn check(request: &AgbotRequest, path: &P) -> Result<SeenNodes, Refusal> {
+            super::seen_nodes(&request.context, &request.headers, path.organization()).await
         }
     }
 
-    impl Right for PolicyRead {
-        const ACCESS: RequiredAccess = RequiredAccess::Right("PolicyRead");
-
-        type Proof = ReadPolicy;
-
-        async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<ReadPolicy, Refusal> {
-            let (org, policy) = (op.path.org().unwrap_or_default(), op.path.policy().unwrap_or_default());
-            let found = super::find_policy(&op.context, headers, org, policy).await?;
-            let is_left = || op.context.model().workload(&evenkeel_ids::PolicyId::new(org, policy)).is_some();
+    impl<P: OfPolicy> RightTo<P> for PolicyRead {
+        async fn check(request: &AgbotRequest, path: &P) -> Result<ReadPolicy, Refusal> {
+            let (org, policy) = (path.organization(), path.policy());
+            let found = super::find_policy(&request.context, &request.headers, org, policy).await?;
+            let is_left =
+                || request.context.model().workload(&evenkeel_ids::PolicyId::new(org, policy)).is_some();
             if found.is_none() && !is_left() {
                 return Err(super::missing_policy(org, policy));
             }
             if found.is_none() {
-                super::may_read_policies(&op.context, headers, org).await?;
+                super::may_read_policies(&request.context, &request.headers, org).await?;
             }
-            let orgs = super::super::orchestration::node_orgs(&op.context, org, policy);
-            let seen = super::seen_nodes_of(&op.context, headers, orgs).await?;
+            let orgs = super::super::orchestration::node_orgs(&request.context, org, policy);
+            let seen = super::seen_nodes_of(&request.context, &request.headers, orgs).await?;
             Ok(ReadPolicy { policy: found, seen })
         }
     }
 
-    impl Right for PolicyPlan {
-        const ACCESS: RequiredAccess = RequiredAccess::Right("PolicyRead");
-
-        type Proof = PlannedPolicy;
-
-        async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<PlannedPolicy, Refusal> {
-            let (org, policy) = (op.path.org().unwrap_or_default(), op.path.policy().unwrap_or_default());
-            let found = super::find_policy(&op.context, headers, org, policy).await?;
+    impl<P: OfPolicy> RightTo<P> for PolicyPlan {
+        async fn check(request: &AgbotRequest, path: &P) -> Result<PlannedPolicy, Refusal> {
+            let (org, policy) = (path.organization(), path.policy());
+            let found = super::find_policy(&request.context, &request.headers, org, policy).await?;
             if found.is_none() {
-                super::may_read_policies(&op.context, headers, org).await?;
+                super::may_read_policies(&request.context, &request.headers, org).await?;
             }
-            let orgs = super::super::plan::node_orgs(&op.context, org, policy).await?;
-            let seen = super::seen_nodes_of(&op.context, headers, orgs).await?;
+            let orgs = super::super::plan::node_orgs(&request.context, org, policy).await?;
+            let seen = super::seen_nodes_of(&request.context, &request.headers, orgs).await?;
             Ok(PlannedPolicy { policy: found, seen })
         }
     }
 
-    impl Right for StopsPlan {
-        const ACCESS: RequiredAccess = RequiredAccess::Right("PolicyRead");
-
-        /// The nodes of the organization that the caller may write: all for those who administrate it.
-        type Proof = SeenNodes;
-
-        async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<SeenNodes, Refusal> {
-            let org = op.path.org().unwrap_or_default();
-            super::may_read_policies(&op.context, headers, org).await?;
-            super::written_nodes(&op.context, headers, org).await
+    impl<P: OfOrg> RightTo<P> for StopsPlan {
+        async fn check(request: &AgbotRequest, path: &P) -> Result<SeenNodes, Refusal> {
+            let org = path.organization();
+            super::may_read_policies(&request.context, &request.headers, org).await?;
+            super::written_nodes(&request.context, &request.headers, org).await
         }
     }
 
-    impl Right for PolicyOperate {
-        const ACCESS: RequiredAccess = RequiredAccess::Right("PolicyOperate");
-
-        const IS_AUDITED: bool = true;
-
-        /// The caller's name, and the policy.
-        type Proof = (String, DeploymentPolicyResponse);
-
-        async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<Self::Proof, Refusal> {
-            let (org, policy) = (op.path.org().unwrap_or_default(), op.path.policy().unwrap_or_default());
-            let outcome = super::may_operate(&op.context, headers, org, policy).await;
-            if let (Err(Refusal::Message(StatusCode::FORBIDDEN, why)), Some(action)) =
-                (&outcome, op.path.action())
+    impl<P: OfPolicy> RightTo<P> for PolicyOperate {
+        async fn check(request: &AgbotRequest, path: &P) -> Result<Self::Proof, Refusal> {
+            let (org, policy) = (path.organization(), path.policy());
+            let outcome = super::may_operate(&request.context, &request.headers, org, policy).await;
+            if let (Err(refusal), Some(action)) = (&outcome, path.action())
+                && refusal.is_forbidden()
             {
-                let caller = super::claimed_name(headers);
-                super::note_denied(&op.context, caller, (org, policy), (action, why)).await?;
+                let caller = super::claimed_name(&request.headers);
+                super::note_denied(&request.context, caller, (org, policy), (action, refusal.message()))
+                    .await?;
             }
             outcome
         }
     }
 
-    impl Right for NodesOperate {
-        const ACCESS: RequiredAccess = RequiredAccess::Right("NodesOperate");
-
-        const IS_AUDITED: bool = true;
-
-        /// The caller's name, and the nodes.
-        type Proof = (String, SeenNodes);
-
-        async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<Self::Proof, Refusal> {
-            super::operated_nodes(&op.context, headers, op.path.org().unwrap_or_default()).await
+    impl<P: OfOrg> RightTo<P> for NodesOperate {
+        async fn check(request: &AgbotRequest, path: &P) -> Result<Self::Proof, Refusal> {
+            super::operated_nodes(&request.context, &request.headers, path.organization()).await
         }
     }
 
-    impl Right for NodeItself {
-        const ACCESS: RequiredAccess = RequiredAccess::Right("NodeItself");
-
-        type Proof = NodeResponse;
-
-        async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<NodeResponse, Refusal> {
-            let org = op.path.org().unwrap_or_default();
-            super::own_node(&op.context, headers, org, op.path.node().unwrap_or_default()).await
+    impl<P: OfNode> RightTo<P> for NodeItself {
+        async fn check(request: &AgbotRequest, path: &P) -> Result<NodeResponse, Refusal> {
+            let org = path.organization();
+            super::own_node(&request.context, &request.headers, org, path.node()).await
         }
     }
 
-    impl Right for NodeReport {
-        const ACCESS: RequiredAccess = RequiredAccess::Right("NodeReport");
-
-        const IS_AUDITED: bool = true;
-
-        /// The caller's name.
-        type Proof = String;
-
-        async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<String, Refusal> {
-            let (org, node) = (op.path.org().unwrap_or_default(), op.path.node().unwrap_or_default());
-            match super::calling_node(&op.context, headers, org, node).await? {
+    impl RightTo<NodePath> for NodeReport {
+        async fn check(request: &AgbotRequest, path: &NodePath) -> Result<String, Refusal> {
+            let (org, node) = (path.organization(), path.node());
+            match super::calling_node(&request.context, &request.headers, org, node).await? {
                 Some(name) => Ok(name),
-                None => super::may_administrate(&op.context, headers, org).await,
+                None => super::may_administrate(&request.context, &request.headers, org).await,
             }
         }
     }
 
-    impl Right for InstanceReport {
-        const ACCESS: RequiredAccess = RequiredAccess::Right("InstanceReport");
-
-        const IS_AUDITED: bool = true;
-
-        /// The caller's name.
-        type Proof = String;
-
-        async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<String, Refusal> {
-            let (org, policy) = (op.path.org().unwrap_or_default(), op.path.policy().unwrap_or_default());
-            match super::calling_node(&op.context, headers, org, op.path.node().unwrap_or_default()).await? {
+    impl RightTo<InstancePath> for InstanceReport {
+        async fn check(request: &AgbotRequest, path: &InstancePath) -> Result<String, Refusal> {
+            let (org, policy) = (path.organization(), path.policy());
+            match super::calling_node(&request.context, &request.headers, org, path.node()).await? {
                 Some(name) => {
-                    super::served_policy(&op.context, org, policy).await?;
+                    super::served_policy(&request.context, org, policy).await?;
                     Ok(name)
                 }
-                None => Ok(super::may_operate(&op.context, headers, org, policy).await?.0),
+                None => Ok(super::may_operate(&request.context, &request.headers, org, policy).await?.0),
             }
         }
     }
 
-    impl Right for HealthRead {
-        const ACCESS: RequiredAccess = RequiredAccess::Public;
-
-        /// True if the exchange shows its status counts to the caller.
-        type Proof = bool;
-
-        async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<bool, Refusal> {
-            Ok(super::sees_counts(&op.context, headers).await)
+    impl<P: Sync> RightTo<P> for HealthRead {
+        async fn check(request: &AgbotRequest, _: &P) -> Result<bool, Refusal> {
+            Ok(super::sees_counts(&request.context, &request.headers).await)
         }
     }
 }

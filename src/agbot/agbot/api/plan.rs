@@ -7,8 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::Request;
-use evenkeel_api::Content;
+use evenkeel_api::{BodyKind, Content, Input, Refusal};
 use evenkeel_client::ClientError;
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_domain::orchestration::supported::supported_orchestration;
@@ -29,8 +28,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::hidden;
+use super::path::PolicyPath;
 use super::permission::{Permission, PlannedPolicy, right};
-use super::pipeline::{Input, Op, PolicyPath, Refusal, read_body};
+use super::pipeline::{AgbotRequest, Op, Sent};
 use super::planned_write::{self, PlannedWrite};
 use super::turns::turn;
 use super::workload_shape::Shape;
@@ -41,18 +41,19 @@ use crate::observe::served_entries;
 /// The policy to plan; none plans the policy as it is stored.
 pub(super) struct PolicyToPlan(Option<Value>);
 
-impl Input for PolicyToPlan {
-    async fn read(request: Request) -> Result<PolicyToPlan, Refusal> {
-        let body = read_body(request).await?;
-        if body.is_empty() {
+impl Input<AgbotRequest> for PolicyToPlan {
+    const KIND: BodyKind = BodyKind::Raw;
+
+    fn read(sent: Sent) -> Result<PolicyToPlan, Refusal> {
+        if sent.body.is_empty() {
             return Ok(PolicyToPlan(None));
         }
         let refused = |error: serde_json::Error| {
-            Refusal::new(StatusCode::BAD_REQUEST, format!("the body is not a deployment policy: {error}"))
+            Refusal::invalid_input(format!("the body is not a deployment policy: {error}"))
         };
         // The shape is that of a write; what is planned is the document itself.
-        serde_json::from_slice::<PostDeploymentPolicy>(&body).map_err(refused)?;
-        serde_json::from_slice(&body).map(|document| PolicyToPlan(Some(document))).map_err(refused)
+        serde_json::from_slice::<PostDeploymentPolicy>(&sent.body).map_err(refused)?;
+        serde_json::from_slice(&sent.body).map(|document| PolicyToPlan(Some(document))).map_err(refused)
     }
 
     fn body() -> Content {
@@ -66,7 +67,7 @@ pub(super) async fn plan_deployment_policy(
     permission: Permission<right::PolicyPlan>,
     PolicyToPlan(body): PolicyToPlan,
 ) -> Result<Json<PlanResponse>, Refusal> {
-    let Op { context, path: PolicyPath { organization: org, policy } } = op;
+    let Op { request: AgbotRequest { context, .. }, path: PolicyPath { org, policy }, .. } = op;
     let policy = PolicyId::new(&org, &policy);
     let PlannedPolicy { policy: stored, seen } = permission.into_proof();
     let is_write = body.is_some();

@@ -5,8 +5,7 @@
 use std::collections::BTreeSet;
 
 use axum::Json;
-use axum::extract::Request;
-use evenkeel_api::Content;
+use evenkeel_api::{BodyKind, Content, Input, OrgPath, Refusal};
 use evenkeel_domain::policy::property::builtin::is_node_property;
 use evenkeel_ids::{GroupId, NodeId, OrgId, PolicyId};
 use evenkeel_planner::event::Event;
@@ -19,19 +18,19 @@ use serde_json::Value;
 
 use super::caller::SeenNodes;
 use super::permission::{Permission, right};
-use super::pipeline::{Input, Op, OrgPath, Refusal, read_body};
+use super::pipeline::{AgbotRequest, Op, Sent};
 use super::plan::on_model_clone;
 use crate::observe::facts;
 
 /// The write to plan.
 pub(super) struct WriteToPlan(DependencyWrite);
 
-impl Input for WriteToPlan {
-    async fn read(request: Request) -> Result<WriteToPlan, Refusal> {
-        let body = read_body(request).await?;
-        serde_json::from_slice(&body).map(WriteToPlan).map_err(|error| {
-            Refusal::new(StatusCode::BAD_REQUEST, format!("the body is not a write to plan: {error}"))
-        })
+impl Input<AgbotRequest> for WriteToPlan {
+    const KIND: BodyKind = BodyKind::Raw;
+
+    fn read(sent: Sent) -> Result<WriteToPlan, Refusal> {
+        let write = serde_json::from_slice(&sent.body).map(WriteToPlan);
+        write.map_err(|error| Refusal::invalid_input(format!("the body is not a write to plan: {error}")))
     }
 
     fn body() -> Content {
@@ -45,7 +44,7 @@ pub(super) async fn plan_stops(
     permission: Permission<right::StopsPlan>,
     WriteToPlan(write): WriteToPlan,
 ) -> Result<Json<PlannedStopsResponse>, Refusal> {
-    let Op { context, path: OrgPath { organization: org } } = op;
+    let Op { request: AgbotRequest { context, .. }, path: OrgPath { org }, .. } = op;
     let written = event(&context.model(), &permission.into_proof(), &org, write)?;
     // Services of patterns are no deployment policies, and who sees those of other organizations is decided there.
     let of = org.clone();

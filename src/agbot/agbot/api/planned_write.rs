@@ -4,6 +4,7 @@
 //! The exchange decides on its own rows; these are the same rules on what the agbot knows. Source: orchestration 1.2, D3; exchange-api 4.8
 //! (validation).
 
+use evenkeel_api::Refusal;
 use evenkeel_domain::orchestration::form::{FormConflict, changes_form};
 use evenkeel_domain::orchestration::lifecycle::check_lifecycles;
 use evenkeel_domain::policy::MissingService;
@@ -14,8 +15,6 @@ use evenkeel_planner::workload::{SlotTasks, Task};
 use evenkeel_wire::exchange::deployment_policy::{DeployedService, DeploymentPolicyResponse};
 use http::StatusCode;
 use serde_json::{Value, json};
-
-use super::pipeline::Refusal;
 
 pub(super) struct PlannedWrite<'a> {
     pub(super) policy: &'a PolicyId,
@@ -116,9 +115,11 @@ mod tests {
             let service: DeployedService = serde_json::from_value(service).expect("a service");
             match require_services(&service, &read) {
                 Ok(()) => String::new(),
-                Err(Refusal::Message(StatusCode::BAD_REQUEST, text)) => {
-                    text.rsplit_once("exchange: ").map(|(_, named)| named.to_owned()).unwrap_or_default()
-                }
+                Err(refusal) if refusal.status() == StatusCode::BAD_REQUEST => refusal
+                    .message()
+                    .rsplit_once("exchange: ")
+                    .map(|(_, named)| named.to_owned())
+                    .unwrap_or_default(),
                 Err(_) => "another refusal".to_owned(),
             }
         };

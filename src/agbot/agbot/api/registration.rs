@@ -5,7 +5,7 @@
 use axum::Json;
 use evenkeel_agbot_store::event as events;
 use evenkeel_agbot_store::registration::{self as store, RegistrationRow};
-use evenkeel_api::Accepted;
+use evenkeel_api::{Accepted, OrgPath, Refusal};
 use evenkeel_domain::orchestration::health_policy::Target;
 use evenkeel_ids::{GroupId, NodeId};
 use evenkeel_planner::engine::ActionRefusal;
@@ -24,8 +24,9 @@ use super::actions::{ACCEPTED, ENDED, failed, follow};
 use super::health::group_entity;
 use super::lasting::recovery_of;
 use super::orchestration::node_of;
+use super::path::{GroupActionPath, GroupPath};
 use super::permission::{Permission, right};
-use super::pipeline::{GroupActionPath, GroupPath, Op, OrgPath, Refusal, unreadable};
+use super::pipeline::{AgbotRequest, Op, unreadable};
 use super::workload_shape::time;
 use crate::AgbotError;
 use crate::act::registration::{engine, row as event_row};
@@ -40,7 +41,7 @@ pub(super) async fn list_health_registry(
     op: Op<OrgPath>,
     _permission: Permission<right::OrgAdminister>,
 ) -> Result<Json<HealthRegistryResponse>, Refusal> {
-    let Op { context, path: OrgPath { organization: org } } = op;
+    let Op { request: AgbotRequest { context, .. }, path: OrgPath { org }, .. } = op;
     let read = context.database.read(async |connection| store::list_of_org(connection, &org).await);
     let rows = read.await.map_err(|error| unreadable(&error))?;
     let shapes = rows.into_iter().map(|row| shape(&context, row));
@@ -86,13 +87,13 @@ pub(super) async fn recover_ha_group(
     permission: Permission<right::OrgAdminister>,
     request: ActionRequest,
 ) -> Result<Accepted<AcceptedAction>, Refusal> {
-    let Op { context, path } = op;
+    let Op { request: AgbotRequest { context, .. }, path, .. } = op;
     let bad = |text: String| Refusal::new(StatusCode::BAD_REQUEST, text);
     if let Some(member) = member_of_policies(&request) {
         return Err(bad(format!("{member} cannot be given: it needs a deployment policy")));
     }
     group_entity(&context, &path).await?;
-    let GroupPath { organization: org, hagroup } = path;
+    let GroupPath { org, hagroup } = path;
     let group = GroupId::new(&org, &hagroup);
     let recovery = recovery_of(&request, Target::Group).map_err(|error| bad(error.to_string()))?;
     let node = request.node.as_deref().map(|name| node_of(&org, name));
@@ -196,7 +197,9 @@ pub(super) async fn get_group_action(
     op: Op<GroupActionPath>,
     _permission: Permission<right::OrgAdminister>,
 ) -> Result<Json<ActionState>, Refusal> {
-    let Op { context, path: GroupActionPath { organization: org, hagroup, action: id } } = op;
+    let Op {
+        request: AgbotRequest { context, .. }, path: GroupActionPath { org, hagroup, action: id }, ..
+    } = op;
     let group = GroupId::new(&org, &hagroup);
     let missing = || Refusal::new(StatusCode::NOT_FOUND, format!("the HA group {group} has no action {id}"));
     // The database has no such character in its texts.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 use evenkeel_agbot_store::event::{self, EventFilter};
 use evenkeel_agbot_store::{agreement, claim};
-use evenkeel_api::{Page, PageError, WholeList};
+use evenkeel_api::{OrgPath, Page, PageError, Refusal, WholeList};
 use evenkeel_client::ClientError;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::claims::{Claim, Scope};
@@ -26,8 +26,9 @@ use serde_json::{Value, json};
 
 use super::blocked_upgrades::{self, Asking};
 use super::caller::SeenNodes;
+use super::path::GroupPath;
 use super::permission::{Permission, right};
-use super::pipeline::{GroupPath, KnownQuery, Op, OrgPath, Query, Refusal, unreadable};
+use super::pipeline::{AgbotRequest, KnownQuery, Op, Query, unreadable};
 use super::workload_shape::Shape;
 use super::{health, hidden, shape};
 use crate::context::Context;
@@ -44,7 +45,7 @@ pub(super) async fn get_agbot_status(
     op: Op<()>,
     permission: Permission<right::HealthRead>,
 ) -> Result<Json<AgbotStatus>, Refusal> {
-    let Op { context, .. } = op;
+    let Op { request: AgbotRequest { context, .. }, .. } = op;
     let mut status = AgbotStatus {
         agbot: context.name(),
         loaded: context.is_loaded(),
@@ -70,9 +71,9 @@ pub(super) async fn list_upgrades(
     op: Op<GroupPath>,
     permission: Permission<right::NodesRead>,
 ) -> Result<Json<UpgradesResponse>, Refusal> {
-    let Op { context, path } = op;
+    let Op { request: AgbotRequest { context, .. }, path, .. } = op;
     let seen = permission.into_proof();
-    let group = GroupId::new(&path.organization, &path.hagroup);
+    let group = GroupId::new(&path.org, &path.hagroup);
     let (claims, members): (Vec<Claim>, BTreeSet<NodeId>) = {
         let model = context.model();
         let claims = model.claims_of(&group).filter(|claim| seen.shows(&claim.node));
@@ -120,7 +121,7 @@ pub(super) async fn list_upgrades(
 async fn require_group(context: &Context, path: &GroupPath) -> Result<(), Refusal> {
     match health::has_group(context, path).await {
         Ok(true) | Err(ClientError::Status { status: 403, .. }) => Ok(()),
-        Ok(false) => Err(health::missing_group(&GroupId::new(&path.organization, &path.hagroup))),
+        Ok(false) => Err(health::missing_group(&GroupId::new(&path.org, &path.hagroup))),
         Err(error) => Err(health::unavailable(&error)),
     }
 }
@@ -130,7 +131,7 @@ pub(super) async fn list_agreements(
     op: Op<OrgPath>,
     permission: Permission<right::NodesRead>,
 ) -> Result<WholeList<AgreementsResponse>, Refusal> {
-    let Op { context, path: OrgPath { organization: org } } = op;
+    let Op { request: AgbotRequest { context, .. }, path: OrgPath { org }, .. } = op;
     let nodes = permission.into_proof().ids().map(Arc::new);
     let ended = context.database.read(async |connection| {
         agreement::list_ended(connection, &org, nodes.as_deref().map(Vec::as_slice), NEWEST).await
@@ -164,7 +165,7 @@ pub(super) async fn list_reasons(
     op: Op<OrgPath>,
     permission: Permission<right::NodesRead>,
 ) -> Result<WholeList<ReasonsResponse>, Refusal> {
-    let Op { context, path: OrgPath { organization: org } } = op;
+    let Op { request: AgbotRequest { context, .. }, path: OrgPath { org }, .. } = op;
     let seen = Arc::new(permission.into_proof());
     let policies: BTreeMap<PolicyId, Timestamp> = context.model().policy_times(&org).collect();
     let mut inert = context.inert.of_org(&org);
@@ -244,7 +245,7 @@ pub(super) async fn list_rollouts(
     op: Op<OrgPath>,
     permission: Permission<right::NodesRead>,
 ) -> Result<Json<RolloutsResponse>, Refusal> {
-    let Op { context, path: OrgPath { organization: org } } = op;
+    let Op { request: AgbotRequest { context, .. }, path: OrgPath { org }, .. } = op;
     let seen = permission.into_proof();
     let model = context.model();
     let rollouts: Vec<Rollout> = model
@@ -281,7 +282,7 @@ pub(super) async fn list_events(
     permission: Permission<right::NodesRead>,
     Query(of): Query<EventsQuery>,
 ) -> Result<Json<EventsResponse>, Refusal> {
-    let Op { context, path: OrgPath { organization: org } } = op;
+    let Op { request: AgbotRequest { context, .. }, path: OrgPath { org }, .. } = op;
     let seen = permission.into_proof();
     // The database has no such character in its texts.
     if [&of.group, &of.node, &of.policy].into_iter().flatten().any(|name| name.contains('\0')) {

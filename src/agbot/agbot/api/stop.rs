@@ -5,6 +5,7 @@
 use axum::Json;
 use evenkeel_agbot_store::agreement as table;
 use evenkeel_agbot_store::event::{self as events, EventRow};
+use evenkeel_api::Refusal;
 use evenkeel_ids::AgreementId;
 use evenkeel_planner::agreement::Agreement;
 use evenkeel_planner::event::Event;
@@ -14,8 +15,9 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::done;
+use super::path::AgreementPath;
 use super::permission::{Permission, right};
-use super::pipeline::{AgreementPath, Op, Refusal};
+use super::pipeline::{AgbotRequest, Op};
 use crate::AgbotError;
 use crate::context::Context;
 
@@ -24,7 +26,7 @@ pub(super) async fn confirm_stop(
     op: Op<AgreementPath>,
     permission: Permission<right::OrgAdminister>,
 ) -> Result<Json<ApiResponse>, Refusal> {
-    let Op { context, path: AgreementPath { organization: org, agreement: id } } = op;
+    let Op { request: AgbotRequest { context, .. }, path: AgreementPath { org, agreement: id }, .. } = op;
     let message = match record(&context, &permission, &org, &id).await {
         Ok(Confirmed::Now(agreement)) => {
             context.send_events(vec![Event::AgreementRecorded { agreement }]).await;

@@ -6,10 +6,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
+use evenkeel_api::Refusal;
 use http::StatusCode;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
-
-use super::pipeline::Refusal;
 
 /// Requests of an organization that may wait for their turn.
 const MOST_WAITING: usize = 32;
@@ -77,7 +76,7 @@ impl Turns {
             let text = format!(
                 "{MOST_WAITING} plans and explanations of organization {org} are waiting, try again later"
             );
-            return Err(Refusal::Limited(text, 1));
+            return Err(Refusal::too_many(1, text));
         }
         queue.requests += 1;
         let first = queue.first.clone();

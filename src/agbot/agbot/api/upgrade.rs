@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::Json;
-use evenkeel_api::Created;
+use evenkeel_api::{BodyKind, Content, Created, Input, Refusal};
 use evenkeel_client::ClientError;
 use evenkeel_ids::{GroupId, NmpId, NodeId};
 use evenkeel_planner::agent_upgrade::MemberView;
@@ -23,19 +23,36 @@ use http::StatusCode;
 
 use super::caller::SeenNodes;
 use super::hidden;
+use super::path::{ManagementPath, NodePath};
 use super::permission::{Permission, right};
-use super::pipeline::{ManagementPath, Op, Refusal, UpgradePath};
+use super::pipeline::{AgbotRequest, Op, Sent};
 use crate::claim_batch::AgentUpgradeRequest;
 use crate::context::Context;
 use crate::observe::facts;
 
+impl Input<AgbotRequest> for UpgradeRequest {
+    const KIND: BodyKind = BodyKind::Raw;
+
+    const PRECEDES_PERMISSION: bool = true;
+
+    fn read(sent: Sent) -> Result<UpgradeRequest, Refusal> {
+        const MESSAGE: &str = "the body must be {\"nmp\": \"org/name of a management policy\"}";
+        let request = Json::<UpgradeRequest>::from_bytes(&sent.body);
+        request.map(|Json(request)| request).map_err(|_| Refusal::invalid_input(MESSAGE))
+    }
+
+    fn body() -> Content {
+        Content::read::<UpgradeRequest>()
+    }
+}
+
 /// Decides whether a node may upgrade its agent: 200 go ahead, 409 not now.
 pub(super) async fn upgrade_node(
-    op: Op<UpgradePath>,
+    op: Op<NodePath>,
     permission: Permission<right::NodeItself>,
     request: UpgradeRequest,
 ) -> Result<Json<ApiResponse>, Refusal> {
-    let Op { context, path: UpgradePath { organization: org, node } } = op;
+    let Op { request: AgbotRequest { context, .. }, path: NodePath { org, node }, .. } = op;
     let found = permission.into_proof();
     let nmp = match request.nmp.split_once('/') {
         Some((nmp_org, name)) if !nmp_org.is_empty() && !name.is_empty() => NmpId::new(nmp_org, name),
@@ -58,7 +75,11 @@ pub(super) async fn manage_node(
     op: Op<ManagementPath>,
     permission: Permission<right::NodeItself>,
 ) -> Result<Created<ApiResponse>, Refusal> {
-    let Op { context, path: ManagementPath { organization: org, hagroup: group, node, nmp } } = op;
+    let Op {
+        request: AgbotRequest { context, .. },
+        path: ManagementPath { org, hagroup: group, node, nmp },
+        ..
+    } = op;
     let found = permission.into_proof();
     if found.ha_group.as_deref() != Some(group.as_str()) {
         let message = format!("node {org}/{node} is not in HA group {group}");

@@ -4,6 +4,7 @@
 
 use axum::Json;
 use evenkeel_agbot_store::event::{self, NumberedEvent, PolicyEventFilter};
+use evenkeel_api::{OrgPath, Refusal};
 use evenkeel_domain::object::Members;
 use evenkeel_domain::orchestration::MembersError;
 use evenkeel_ids::{GroupId, PolicyId};
@@ -14,8 +15,9 @@ use evenkeel_wire::agbot::orchestration::{
 
 use super::caller::SeenNodes;
 use super::parameters::{Named, NamedQuery, Parameters, known};
+use super::path::PolicyPath;
 use super::permission::{Permission, right};
-use super::pipeline::{Op, OrgPath, PolicyPath, Refusal, unreadable};
+use super::pipeline::{AgbotRequest, Op, unreadable};
 use super::workload_shape::Shape;
 use crate::context::Context;
 
@@ -50,7 +52,7 @@ pub(super) async fn list_policy_events(
     permission: Permission<right::PolicyRead>,
     Named(query): Named<OrchestrationEventsQuery>,
 ) -> Result<Json<OrchestrationEvents>, Refusal> {
-    let Op { context, path: PolicyPath { organization: org, policy: name } } = op;
+    let Op { request: AgbotRequest { context, .. }, path: PolicyPath { org, policy: name }, .. } = op;
     let seen = permission.into_proof().seen;
     let policy = PolicyId::new(&org, &name);
     let filter = filter(query);
@@ -67,7 +69,7 @@ pub(super) async fn list_orchestration_events(
     permission: Permission<right::NodesRead>,
     Named(query): Named<OrganizationEventsQuery>,
 ) -> Result<Json<OrchestrationEvents>, Refusal> {
-    let Op { context, path: OrgPath { organization: org } } = op;
+    let Op { request: AgbotRequest { context, .. }, path: OrgPath { org }, .. } = op;
     let seen = permission.into_proof();
     let OrganizationEventsQuery { since, kind, group, limit } = query;
     let filter = filter(OrchestrationEventsQuery { since, kind, limit });
