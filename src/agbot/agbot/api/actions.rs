@@ -91,7 +91,7 @@ pub(super) async fn act_on_policy(
 /// # Errors
 /// 503 when that cannot be written.
 pub(super) async fn note_denied(
-    context: &Context,
+    AgbotRequest { context, notes, .. }: &AgbotRequest,
     actor: String,
     (org, policy): (&str, &str),
     (action, why): (&str, &str),
@@ -102,7 +102,7 @@ pub(super) async fn note_denied(
     if !is_member || context.model().policy(&policy).is_none() {
         return Ok(());
     }
-    if !context.denials.is_news((actor.clone(), policy.clone(), action.name().to_owned())) {
+    if !notes.is_news((actor.clone(), policy.clone(), action.name().to_owned())) {
         return Ok(());
     }
     let wanted = Wanted { policy, action, id: Uuid::new_v4().to_string(), actor, part: None };

@@ -16,6 +16,8 @@ use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use uuid::Uuid;
 
+use super::Running;
+use super::action_notes::ActionNotes;
 use super::caller::{as_caller, claimed_name};
 use crate::context::Context;
 
@@ -29,6 +31,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// One request that changes something.
 pub(super) struct Action {
     context: Arc<Context>,
+    notes: Arc<ActionNotes>,
     headers: HeaderMap,
     org: String,
     facts: AuditFacts,
@@ -38,7 +41,7 @@ pub(super) struct Action {
 impl Action {
     /// Describes a request; none outside of organizations, and none for what a node does about itself.
     pub(super) fn of(
-        context: &Arc<Context>,
+        Running { context, notes }: &Running,
         operation: AuditedOperation,
         parts: &Parts,
         path: &RawPathParams,
@@ -50,6 +53,7 @@ impl Action {
         }
         Some(Self {
             context: context.clone(),
+            notes: notes.clone(),
             headers: parts.headers.clone(),
             org: org.to_owned(),
             facts: AuditFacts::of(operation, &parts.method, &parts.uri, &parts.headers),
@@ -103,7 +107,7 @@ impl Action {
             match client.record_action(&self.org, &record).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => {
-                    note_unrecorded(&self.context);
+                    self.notes.note_unrecorded();
                     return Ok(());
                 }
                 Err(error) if error.is_retryable() && attempt < ATTEMPTS => {
@@ -113,15 +117,6 @@ impl Action {
             }
         }
         Ok(())
-    }
-}
-
-/// Logs once that an exchange of the reference, which has no such records, leaves actions unrecorded.
-fn note_unrecorded(context: &Context) {
-    if !context.has_unrecorded_actions.swap(true, Ordering::Relaxed) {
-        tracing::warn!(
-            "the exchange keeps no audit records of actions: they are in the events of the agbot only"
-        );
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Source: requirements 004 ("Agbot APIs"); agbot 3.3, 4.1; orchestration E5.5.
 
+mod action_notes;
 mod action_request;
 mod actions;
 mod administer;
@@ -43,6 +44,7 @@ use axum::Router;
 use evenkeel_api::{Endpoint, Part, delete, get, post};
 use evenkeel_wire::exchange::utility::ApiResponse;
 
+use self::action_notes::ActionNotes;
 use self::pipeline::{Operation, route};
 use crate::Agbot;
 use crate::context::Context;
@@ -66,18 +68,24 @@ pub fn part() -> Part {
 ///
 /// So a hub can serve requests to its exchange before its agbot has created its keys.
 #[derive(Clone, Default)]
-pub struct AgbotApi(Arc<OnceLock<Arc<Context>>>);
+pub struct AgbotApi(Arc<OnceLock<Running>>);
+
+/// What the requests to a running agbot share.
+struct Running {
+    context: Arc<Context>,
+    notes: Arc<ActionNotes>,
+}
 
 impl AgbotApi {
     /// From now on the agbot serves requests; a second call changes nothing.
     pub fn open(&self, agbot: &Agbot) {
-        let _ = self.0.set(agbot.context.clone());
+        let _ = self.0.set(Running { context: agbot.context.clone(), notes: Arc::default() });
     }
 
     /// Returns true if the agbot runs and has read everything it serves at least once.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.0.get().is_some_and(|context| context.is_loaded())
+        self.0.get().is_some_and(|running| running.context.is_loaded())
     }
 
     /// The routes: permission for agent upgrades, agreements, claims, reasons; with and without `/v1`.

@@ -203,8 +203,7 @@ pub(super) mod right {
                 && refusal.is_forbidden()
             {
                 let caller = super::claimed_name(&request.headers);
-                super::note_denied(&request.context, caller, (org, policy), (action, refusal.message()))
-                    .await?;
+                super::note_denied(request, caller, (org, policy), (action, refusal.message())).await?;
             }
             outcome
         }

@@ -16,6 +16,7 @@ use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 
 use super::AgbotApi;
+use super::action_notes::ActionNotes;
 use super::audit::Action;
 use super::login::insert_address;
 use crate::context::Context;
@@ -29,6 +30,7 @@ pub(super) type Op<P = (), Q = ()> = evenkeel_api::Op<AgbotRequest, P, Q>;
 /// What the agbot knows of a request. The caller is known only to the exchange, which is asked with the credentials in the headers.
 pub(super) struct AgbotRequest {
     pub(super) context: Arc<Context>,
+    pub(super) notes: Arc<ActionNotes>,
     pub(super) headers: HeaderMap,
     /// The other end of the connection.
     pub(super) client: Option<Client>,
@@ -117,15 +119,16 @@ async fn respond(
     (audited, codes): (Option<AuditedOperation>, CodeForm),
 ) -> Result<Response, Refusal> {
     let starting = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the agbot is starting, try again");
-    let context = api.0.get().cloned().ok_or_else(starting)?;
+    let running = api.0.get().ok_or_else(starting)?;
     let (mut parts, body) = request.into_parts();
     let path = RawPathParams::from_request_parts(&mut parts, &()).await.map_err(|rejection| {
         malformed(codes, rejection.status(), format!("Invalid URL: {}", rejection.body_text()))
     })?;
     insert_address(&mut parts);
-    let action = audited.and_then(|operation| Action::of(&context, operation, &parts, &path)).map(Arc::new);
+    let action = audited.and_then(|operation| Action::of(running, operation, &parts, &path)).map(Arc::new);
     let request = AgbotRequest {
-        context,
+        context: running.context.clone(),
+        notes: running.notes.clone(),
         headers: parts.headers.clone(),
         client: parts.extensions.get::<Client>().cloned(),
         codes,

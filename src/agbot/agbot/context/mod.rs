@@ -1,6 +1,5 @@
 //! The state that the workers of an agbot share.
 
-mod denials;
 mod lookup;
 mod outbox;
 mod record_log;
@@ -27,7 +26,6 @@ use jiff::Timestamp;
 use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
-use denials::Denials;
 use lookup::Lookup;
 use outbox::Outbox;
 use record_log::RecordLog;
@@ -89,10 +87,6 @@ pub struct Context {
     pub(crate) outbox: Outbox,
     /// Notified when everything is to be compared with the exchange.
     pub reload: Notify,
-    /// Recently recorded refusals of actions.
-    pub(crate) denials: Denials,
-    /// True if an action was executed for which the exchange keeps no audit record.
-    pub(crate) has_unrecorded_actions: AtomicBool,
     inputs: mpsc::Sender<Input>,
     model: RwLock<Model>,
     placements: Mutex<Placements>,
@@ -135,8 +129,6 @@ impl Context {
             lookup: Lookup::default(),
             outbox: Outbox::default(),
             reload: Notify::new(),
-            denials: Denials::default(),
-            has_unrecorded_actions: AtomicBool::new(false),
             inputs: sender,
             model: RwLock::new(Model::new(PlannerSettings {
                 lease_secs: settings.lease_time.as_secs().max(1),
