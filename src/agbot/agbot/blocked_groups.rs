@@ -30,7 +30,7 @@ impl Worker for BlockedGroups {
     const NAME: &'static str = "blocked_groups";
 
     async fn pass(&mut self) -> Result<(), AgbotError> {
-        if self.0.is_loaded() { report(&self.0).await } else { Ok(()) }
+        if self.0.reading.is_loaded() { report(&self.0).await } else { Ok(()) }
     }
 
     fn pause(&self) -> Duration {

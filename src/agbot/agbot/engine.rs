@@ -119,13 +119,13 @@ fn reconcile(context: &Context, event: &Event, now: Timestamp) -> Decision {
 fn note_partitions(context: &Context, events: &[Event]) {
     if events.iter().any(|event| matches!(event, Event::PartitionsChanged { .. })) {
         context.outbox.wake();
-        context.retry_messages.notify_one();
+        context.mailbox.retry.notify_one();
     }
 }
 
 /// Requests the records of agreements that the model does not know: nothing can be decided about them.
 fn request_unknown_records(context: &Context, event: &Event) {
-    if !context.is_loaded() {
+    if !context.reading.is_loaded() {
         return;
     }
     let model = context.model();
@@ -139,7 +139,7 @@ fn request_unknown_records(context: &Context, event: &Event) {
         }
         _ => Vec::new(),
     };
-    context.lookup.want(unknown);
+    context.reading.lookup.want(unknown);
 }
 
 fn start(context: &Arc<Context>, commands: &[Command], slots: &Arc<Semaphore>) {

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use evenkeel_agbot_store::partition::{self, LeaseRow};
@@ -43,7 +42,8 @@ impl Worker for LeaseKeeper {
 
     async fn pass(&mut self) -> Result<(), StoreError> {
         let context = &self.context;
-        let period = if context.is_loaded() { context.settings.lease_time / 4 } else { BEFORE_LOADED };
+        let period =
+            if context.reading.is_loaded() { context.settings.lease_time / 4 } else { BEFORE_LOADED };
         // A failed renewal is tried again after the usual pause.
         self.pause = period;
         self.pause = self.leases.renew(context).await?;
@@ -75,12 +75,12 @@ struct Leases {
 impl Leases {
     /// Renews the leases and takes over partitions that are new. Returns the pause before the next renewal.
     async fn renew(&mut self, context: &Context) -> Result<Duration, StoreError> {
-        if context.is_loaded() && !has_current_records(context) {
+        if context.reading.is_loaded() && !has_current_records(context) {
             // The leases expire by themselves, and an agbot that can read the records takes the partitions.
             self.give_up(context, "their records cannot be read").await;
             return Ok(RETRY);
         }
-        if context.leases_refused.swap(false, Ordering::Relaxed) {
+        if context.outbox.take_refusal() {
             self.give_up(context, "the exchange has no fencing numbers for them").await;
             release_leases(context).await?;
             return Ok(RETRY);
@@ -98,7 +98,7 @@ impl Leases {
         // The owner of the partitions renews their health reports.
         context.send_events(vec![Event::PartitionsConfirmed { at: confirmed }]).await;
         // Before the exchange is read everything would count as deleted: nothing may be decided until then.
-        if !context.is_loaded() {
+        if !context.reading.is_loaded() {
             return Ok(BEFORE_LOADED);
         }
         let is_complete = self.hold(context, by_number(&shares.kept)).await;
@@ -129,7 +129,7 @@ impl Leases {
         }
         if gained > 0 && is_complete {
             // Messages that arrived while these partitions had no owner were left in the mailbox.
-            context.mail.notify_one();
+            context.mailbox.mail.notify_one();
         }
         is_complete
     }
@@ -145,7 +145,7 @@ impl Leases {
 
 /// Reads what was written meanwhile. An agbot that stood still would take all nodes for silent, so it reads their heartbeats first.
 async fn catch_up(context: &Context) -> Result<(), AgbotError> {
-    if context.age_of_heartbeats().is_some_and(|age| age > context.settings.lease_time) {
+    if context.reading.age_of_heartbeats().is_some_and(|age| age > context.settings.lease_time) {
         heartbeats(context).await?;
     }
     log::catch_up(context).await
@@ -153,7 +153,7 @@ async fn catch_up(context: &Context) -> Result<(), AgbotError> {
 
 /// Returns whether the records were read within the duration of a lease.
 fn has_current_records(context: &Context) -> bool {
-    context.records.age().is_some_and(|age| age < context.settings.lease_time)
+    context.reading.records.age().is_some_and(|age| age < context.settings.lease_time)
 }
 
 /// The partitions to keep and to release.
@@ -212,7 +212,7 @@ async fn fencing_numbers(context: &Context) -> Result<FencingNumbers, StoreError
     let last = match last {
         Some(last) => last,
         // The rows of the partitions are not there yet.
-        None if !context.is_loaded() => 0,
+        None if !context.reading.is_loaded() => 0,
         None => return Ok(FencingNumbers::Unknown),
     };
     let (org, id) = (&context.settings.org, &context.settings.id);
@@ -220,7 +220,7 @@ async fn fencing_numbers(context: &Context) -> Result<FencingNumbers, StoreError
         Ok(Some(number)) => Ok(FencingNumbers::Given(number)),
         Ok(None) => Ok(FencingNumbers::Own),
         Err(error) => {
-            if context.is_loaded() {
+            if context.reading.is_loaded() {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
                     "no partitions taken over: the exchange assigns no fencing number, retrying"

@@ -128,13 +128,13 @@ impl Agbot {
     /// Returns the backlog of node messages.
     #[must_use]
     pub fn mailbox_backlog(&self) -> Backlog {
-        self.context.mailbox_backlog()
+        self.context.mailbox.backlog().at(self.context.now())
     }
 
     /// Returns the backlog of committed effects that are not delivered yet, of all agbots of the database.
     #[must_use]
     pub fn outbox_backlog(&self) -> Backlog {
-        self.context.outbox_backlog()
+        self.context.outbox.counted().at(self.context.now())
     }
 
     /// Returns the router of the agbot's own API.

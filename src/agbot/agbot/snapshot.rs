@@ -85,7 +85,7 @@ impl Snapshot {
                 .into_iter()
                 .map(|kind| (kind.word(), context.inert.count(kind)))
                 .collect(),
-            unread_orgs: context.unread.names(),
+            unread_orgs: context.reading.unread.names(),
             task_states: task_states(&model),
             update_states: update_states(&model),
             unplaced: unplaced(&model),
@@ -96,7 +96,7 @@ impl Snapshot {
             blocklist_entries: model.blocklist().filter(|(_, entry)| entry.until.is_some()).count(),
             locks: model.claims().map(|claim| (claim.group.clone(), purpose(&claim.purpose))).collect(),
             planner_queue: context.queue_length(),
-            dropped_messages: context.dropped_messages(),
+            dropped_messages: context.mailbox.dropped(),
         }
     }
 }

@@ -112,7 +112,7 @@ impl Agbots {
 
     /// Makes nodes `n0`, `n1`, … that can get services.
     pub async fn make_nodes(&self, count: usize) -> Vec<NodeId> {
-        let key = self.all[0].context().public_key.to_base64();
+        let key = self.all[0].context().keys.public.to_base64();
         let mut nodes = Vec::new();
         for name in (0..count).map(|number| format!("n{number}")) {
             let path = format!("/orgs/o/nodes/{name}");

@@ -324,7 +324,7 @@ async fn stored_deployment_policies_are_understood_whatever_they_leave_out() {
 async fn stored_patterns_are_understood_whatever_they_leave_out() {
     require_every_member("PostPattern", &pattern());
     let agbots = prepared().await;
-    let key = agbots.all[0].context().public_key.to_base64();
+    let key = agbots.all[0].context().keys.public.to_base64();
     let mut nodes = BTreeMap::new();
     for (index, Variant { what, document }) in variants(&pattern()).into_iter().enumerate() {
         if stored(&agbots, "POST", &format!("/orgs/o/patterns/v{index}"), &document).await.is_some() {
@@ -386,7 +386,7 @@ async fn stored_services_and_their_policies_are_understood_whatever_they_leave_o
 #[tokio::test]
 async fn stored_nodes_and_their_policies_are_understood_whatever_they_leave_out() {
     let agbots = prepared().await;
-    let key = agbots.all[0].context().public_key.to_base64();
+    let key = agbots.all[0].context().keys.public.to_base64();
     require_every_member("PutNode", &node(&key));
     require_every_member("PutNodePolicy", &node_policy());
     agbots.api.expect(201, USER, "POST", "/orgs/o/business/policies/any", policy_of("s")).await;

@@ -9,7 +9,7 @@ use crate::support::eventually;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn organization_that_cannot_be_read_stalls_no_other_one() {
     let agbots = Agbots::start(1).await;
-    let unread = &agbots.all[0].context().unread;
+    let unread = &agbots.all[0].context().reading.unread;
     agbots.api.make_org("other").await;
     agbots.make_unreadable(Some("other"));
     let entry = json!({"businessPolOrgid": "other", "businessPol": "*", "nodeOrgid": "other"});
@@ -44,7 +44,7 @@ async fn agbot_that_starts_and_cannot_read_an_organization_ends_nothing_there() 
     let context = agbots.all[1].context();
     eventually("the second agbot is loaded without the organization", || async {
         let is_unread = context.model().unread_orgs().iter().any(|org| org.as_str() == "o");
-        (context.is_loaded() && is_unread).then_some(())
+        (context.reading.is_loaded() && is_unread).then_some(())
     })
     .await;
     agbots.make_unreadable(None);

@@ -119,7 +119,7 @@ impl World {
         let agbot = must(Agbot::start(settings, client, database, self.shutdown.clone()), "an agbot");
         eventually("the agbot decides about every partition", || async {
             let context = agbot.context();
-            (context.is_loaded() && context.model().lease_count() == partitions).then_some(())
+            (context.reading.is_loaded() && context.model().lease_count() == partitions).then_some(())
         })
         .await;
         self.router = self.exchange.router_beside(&[evenkeel_agbot::api::part], agbot.router());

@@ -85,7 +85,7 @@ impl AgbotApi {
     /// Returns true if the agbot runs and has read everything it serves at least once.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.0.get().is_some_and(|running| running.context.is_loaded())
+        self.0.get().is_some_and(|running| running.context.reading.is_loaded())
     }
 
     /// The routes: permission for agent upgrades, agreements, claims, reasons; with and without `/v1`.

@@ -48,8 +48,8 @@ pub(super) async fn get_agbot_status(
     let Op { request: AgbotRequest { context, .. }, .. } = op;
     let mut status = AgbotStatus {
         agbot: context.name(),
-        loaded: context.is_loaded(),
-        dropped_messages: context.dropped_messages(),
+        loaded: context.reading.is_loaded(),
+        dropped_messages: context.mailbox.dropped(),
         node_down_after_secs: context.settings.planner.node_down_after_secs,
         nodes: None,
         policies: None,

@@ -1,5 +1,6 @@
 //! The state of the outbox that commands and the deliverer share.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -12,6 +13,8 @@ pub(crate) struct Outbox {
     wake: Notify,
     commands: Mutex<Commands>,
     counted: Mutex<Counted>,
+    /// The exchange no longer has the fencing numbers of the leases: they must be acquired again.
+    are_leases_refused: AtomicBool,
 }
 
 /// The commands that are being carried out.
@@ -61,6 +64,16 @@ impl Outbox {
     /// Waits until the deliverer is woken.
     pub(crate) async fn woken(&self) {
         self.wake.notified().await;
+    }
+
+    /// Notes that the exchange no longer has the fencing numbers of the leases.
+    pub(crate) fn refuse_leases(&self) {
+        self.are_leases_refused.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether that was noted since the last call.
+    pub(crate) fn take_refusal(&self) -> bool {
+        self.are_leases_refused.swap(false, Ordering::Relaxed)
     }
 
     /// Sets the length of the outbox of all agbots.

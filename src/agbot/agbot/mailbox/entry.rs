@@ -54,7 +54,7 @@ pub(super) async fn process(context: Arc<Context>, id: i64, mut stage: Stage) ->
         stage = match message::event(&context, &sealed).await {
             Ok(Some(event)) => Stage::Opened(Box::new(event)),
             Ok(None) => {
-                context.count_dropped_message();
+                context.mailbox.count_dropped();
                 tracing::warn!(node.id = sealed.node_id, "unusable message dropped");
                 Stage::Done
             }

@@ -24,7 +24,7 @@ pub(super) async fn event(
     // Private key operations take milliseconds, which would block the shared threads.
     let opened = tokio::task::spawn_blocking(move || {
         let sender = PublicKey::from_base64(&sender_key).ok()?;
-        open(&text, &opener.key, sender.spki_der(), &mut rand::rng()).ok()
+        open(&text, &opener.keys.private, sender.spki_der(), &mut rand::rng()).ok()
     })
     .await?;
     Ok(opened.and_then(|bytes| event_of(&message.node_id, &bytes)))

@@ -77,7 +77,7 @@ impl Worker for Mailbox {
 
     async fn pass(&mut self) -> Result<(), AgbotError> {
         // The subject of a message is unknown before everything was read; then the mailbox is read again.
-        if !self.context.is_loaded() {
+        if !self.context.reading.is_loaded() {
             self.read_at = Instant::now() + PERIOD;
             return Ok(());
         }
@@ -87,7 +87,7 @@ impl Worker for Mailbox {
         let result = self.read_if_due().await;
         self.start();
         let oldest_at = self.entries.first_key_value().and_then(|(_, entry)| entry.sent_at);
-        self.context.set_mailbox_backlog(self.entries.len() as u64, oldest_at);
+        self.context.mailbox.set_backlog(self.entries.len() as u64, oldest_at);
         result
     }
 
@@ -101,8 +101,8 @@ impl Worker for Mailbox {
     /// triggers another one.
     async fn signaled(&mut self) {
         tokio::select! {
-            () = self.context.mail.notified() => self.read_at = Instant::now(),
-            () = self.context.retry_messages.notified() => self.retry_all(),
+            () = self.context.mailbox.mail.notified() => self.read_at = Instant::now(),
+            () = self.context.mailbox.retry.notified() => self.retry_all(),
             Some(ended) = self.running.join_next_with_id() => self.note(ended),
         }
     }
@@ -185,7 +185,7 @@ impl Mailbox {
         let is_new = self.guard.check(&message.message).is_ok();
         self.guard.record(&message.message);
         if !is_new {
-            self.context.count_dropped_message();
+            self.context.mailbox.count_dropped();
         }
         let id = message.msg_id;
         let size = size(&message);

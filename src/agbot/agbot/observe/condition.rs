@@ -82,7 +82,7 @@ impl Worker for ConditionRecorder {
     const NAME: &'static str = "node_conditions";
 
     async fn pass(&mut self) -> Result<(), AgbotError> {
-        if !self.context.is_loaded() {
+        if !self.context.reading.is_loaded() {
             return Ok(());
         }
         if self.round == 0 {

@@ -30,7 +30,7 @@ pub async fn everything(
     served_entries: &ServedEntries,
 ) -> Result<Vec<Event>, ClientError> {
     let orgs = served_orgs(served_entries);
-    context.unread.retain(&orgs);
+    context.reading.unread.retain(&orgs);
     organizations(context, served_entries, &orgs, true).await
 }
 
@@ -39,7 +39,7 @@ pub async fn everything(
 /// # Errors
 /// When the exchange does not respond; then no event is returned.
 pub async fn unread(context: &Context, served_entries: &ServedEntries) -> Result<Vec<Event>, ClientError> {
-    let due = context.unread.due(Instant::now());
+    let due = context.reading.unread.due(Instant::now());
     if due.is_empty() {
         return Ok(Vec::new());
     }
@@ -52,7 +52,7 @@ pub async fn unread(context: &Context, served_entries: &ServedEntries) -> Result
 /// When the exchange does not respond at all, or refuses every request of this agbot.
 pub(super) async fn note_failed(context: &Context, org: &str, error: ClientError) -> Result<(), ClientError> {
     context.client.max_change_id().await?;
-    context.unread.note_failed(org, &error, Instant::now());
+    context.reading.unread.note_failed(org, &error, Instant::now());
     Ok(())
 }
 
@@ -74,7 +74,7 @@ async fn organizations(
     for org in orgs {
         match reading.organization(org).await {
             Ok(mut of_org) => {
-                context.unread.note_read(org);
+                context.reading.unread.note_read(org);
                 found.append(&mut of_org.found);
                 events.append(&mut of_org.events);
                 read.insert(org.clone());
@@ -91,7 +91,8 @@ async fn organizations(
     if *context.model().unread_orgs() != unknown_before {
         all.push(Event::OrgsUnread { orgs: unknown_before.clone() });
     }
-    let is_known = |org: &str| if is_everything { !context.unread.contains(org) } else { read.contains(org) };
+    let is_known =
+        |org: &str| if is_everything { !context.reading.unread.contains(org) } else { read.contains(org) };
     all.extend(gone(context, &found, is_known));
     if is_everything && read.len() == orgs.len() {
         all.extend(gone_services(context, &reading.services));
@@ -106,13 +107,13 @@ async fn organizations(
 
 fn orgs_read(context: &Context, served_entries: &ServedEntries) -> Event {
     let mut orgs = served_entries.node_orgs();
-    orgs.retain(|org| !context.unread.is_unknown(org.as_str()));
+    orgs.retain(|org| !context.reading.unread.is_unknown(org.as_str()));
     Event::OrgsRead { orgs }
 }
 
 /// Returns the organizations that were never read completely.
 fn unknown(context: &Context, served_entries: &ServedEntries) -> BTreeSet<OrgId> {
-    let orgs = served_orgs(served_entries).into_iter().filter(|org| context.unread.is_unknown(org));
+    let orgs = served_orgs(served_entries).into_iter().filter(|org| context.reading.unread.is_unknown(org));
     orgs.filter_map(|org| org.parse().ok()).collect()
 }
 

@@ -50,7 +50,7 @@ pub(crate) async fn compare(context: &Context) -> Result<(), AgbotError> {
 }
 
 async fn read(context: &Context, is_bulk: bool) -> Result<(), AgbotError> {
-    let mut position = context.records.position().await;
+    let mut position = context.reading.records.position().await;
     let began = Instant::now();
     let after = position.take().filter(|_| !is_bulk);
     let is_complete = after.is_none();
@@ -64,7 +64,7 @@ async fn read(context: &Context, is_bulk: bool) -> Result<(), AgbotError> {
         context.send_events(events.by_ref().take(part).collect()).await;
     }
     *position = Some(end);
-    context.records.note_read(began);
+    context.reading.records.note_read(began);
     Ok(())
 }
 

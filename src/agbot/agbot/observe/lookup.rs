@@ -48,7 +48,7 @@ impl Worker for RecordReader {
     async fn pass(&mut self) -> Result<(), AgbotError> {
         let context = &self.context;
         self.last_read.retain(|_, at| at.elapsed() < NOT_AGAIN);
-        let mut wanted = context.lookup.take_wanted();
+        let mut wanted = context.reading.lookup.take_wanted();
         wanted.retain(|id| !self.last_read.contains_key(id));
         match read(context, &wanted).await {
             Ok(events) => {
@@ -60,7 +60,7 @@ impl Worker for RecordReader {
                 Ok(())
             }
             Err(error) => {
-                context.lookup.want(wanted);
+                context.reading.lookup.want(wanted);
                 self.pause = Some(self.delay.next_pause());
                 Err(error)
             }
@@ -76,7 +76,7 @@ impl Worker for RecordReader {
             // Further requests must not make it retry without a pause.
             return std::future::pending().await;
         }
-        self.context.lookup.wanted().await;
+        self.context.reading.lookup.wanted().await;
     }
 }
 

@@ -59,7 +59,7 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
     publish_key(context).await?;
     let mut next_change = context.client.max_change_id().await? + 1;
     let served_entries = served_entries::read(context).await?;
-    if !context.is_loaded() {
+    if !context.reading.is_loaded() {
         context.send_events(status::last_alive(context).await?.into_iter().collect()).await;
     }
     let mut events = full::everything(context, &served_entries).await?;
@@ -76,9 +76,9 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
             "not all heartbeats could be read at the start"
         );
     }
-    context.set_loaded();
+    context.reading.set_loaded();
     context.send_events(vec![Event::FullReconcile]).await;
-    context.mail.notify_one();
+    context.mailbox.mail.notify_one();
     let read_at = Instant::now();
     while read_at.elapsed() < context.settings.reconcile_period {
         read_unread(context, &served_entries).await?;
@@ -90,11 +90,8 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
             ..ChangesRequest::default()
         };
         let began = Instant::now();
-        let polled = tokio::select! {
-            polled = context.client.wait_for_changes(&context.settings.org, &request, context.settings.poll_wait) => polled,
-            () = context.reload.notified() => return Ok(()),
-        };
-        let (response, _) = polled?;
+        let (org, wait) = (&context.settings.org, context.settings.poll_wait);
+        let (response, _) = context.client.wait_for_changes(org, &request, wait).await?;
         let is_idle = response.changes.is_empty();
         let is_stale = apply(context, &served_entries, &response.changes).await?;
         next_change = response.most_recent_change_id + 1;
@@ -110,16 +107,16 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
 
 /// Reads again what could not be read before, when it is due.
 async fn read_unread(context: &Context, served_entries: &ServedEntries) -> Result<(), AgbotError> {
-    let before: BTreeSet<String> = context.unread.names().into_iter().collect();
+    let before: BTreeSet<String> = context.reading.unread.names().into_iter().collect();
     let events = full::unread(context, served_entries).await?;
     if events.is_empty() {
         return Ok(());
     }
     context.send_events(events).await;
-    let is_read = |org: &str| before.contains(org) && !context.unread.contains(org);
+    let is_read = |org: &str| before.contains(org) && !context.reading.unread.contains(org);
     tasks::compare(context, |node| is_read(node.org())).await?;
     note_other_agbots(context, served_entries).await?;
-    context.mail.notify_one();
+    context.mailbox.mail.notify_one();
     Ok(())
 }
 
@@ -135,7 +132,7 @@ async fn require_approval(context: &Context) -> Result<(), AgbotError> {
 /// Ensures that the exchange has this agbot's messaging key.
 async fn publish_key(context: &Context) -> Result<(), AgbotError> {
     let (org, id) = (&context.settings.org, &context.settings.id);
-    let wanted = context.public_key.to_base64();
+    let wanted = context.keys.public.to_base64();
     let row = context.client.agbot(org, id).await?;
     if row.is_none_or(|row| row.public_key != wanted) {
         let change = PatchAgbot { public_key: Some(wanted), ..PatchAgbot::default() };
@@ -156,7 +153,7 @@ async fn apply(
         |change: &ChangedResource| change.org_id == context.settings.org && change.id == context.settings.id;
     // Before anything is read, which takes time and may fail.
     if changes.iter().any(|change| change.resource == "agbotmsgs" && is_own(change)) {
-        context.mail.notify_one();
+        context.mailbox.mail.notify_one();
     }
     for change in changes {
         if !seen.insert((&change.org_id, &change.resource, &change.id, &change.operation)) {

@@ -222,7 +222,7 @@ pub(crate) async fn heartbeats(context: &Context) -> Result<(), ClientError> {
         }
     }
     outcome?;
-    context.note_heartbeats(began);
+    context.reading.note_heartbeats(began);
     if let Err(error) = note_alive(context).await {
         tracing::debug!(error = &error as &dyn std::error::Error, "the time of the read was not written");
     }

@@ -76,7 +76,7 @@ async fn send(context: &Context, node: &NodeId, text: String) -> Result<(), Agbo
     } else {
         known
     };
-    let sender = context.key.clone();
+    let sender = context.keys.private.clone();
     // Private key operations take milliseconds, which would block the shared threads.
     let sealed = tokio::task::spawn_blocking(move || {
         let receiver = PublicKey::from_base64(&key)?;

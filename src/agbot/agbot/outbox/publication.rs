@@ -4,8 +4,6 @@
 //! task is published as it is stored when the effect is delivered, so that effects that are delivered late or twice do no harm.
 //! Source: orchestration 1.8, 2.9; engine 5.
 
-use std::sync::atomic::Ordering;
-
 use evenkeel_agbot_store::{outbox as table, task as tasks};
 use evenkeel_client::ClientError;
 use evenkeel_domain::orchestration::DesiredState as Word;
@@ -93,7 +91,7 @@ pub(super) async fn publish(
     match outcome {
         Err(error) if is_unknown_fencing(&error) => {
             // The exchange lost the number, or it was restored: the partitions are taken under new ones, and the task is published again.
-            context.leases_refused.store(true, Ordering::Relaxed);
+            context.outbox.refuse_leases();
             Err(error.into())
         }
         Err(error) if is_refusal(&error) => {
