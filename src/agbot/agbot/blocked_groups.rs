@@ -15,7 +15,7 @@ use jiff::Timestamp;
 
 use crate::AgbotError;
 use crate::api::blocked_upgrades::{self, Asking, SeenNodes};
-use crate::context::Context;
+use crate::context::{Context, EngineHandle};
 use crate::health::report_if_leased;
 
 const PERIOD: Duration = Duration::from_secs(10);
@@ -86,14 +86,14 @@ async fn waiting_groups(
     Ok(groups.into_iter().map(|group| (group.clone(), waits.remove(&group).unwrap_or_default())).collect())
 }
 
-fn blocked(context: &Context, group: &GroupId, waits: Vec<WaitRow>) -> Option<(Timestamp, String)> {
+fn blocked(engine: &EngineHandle, group: &GroupId, waits: Vec<WaitRow>) -> Option<(Timestamp, String)> {
     let (members, claims) = {
-        let model = context.model();
+        let model = engine.model();
         let claims: Vec<_> = model.claims_of(group).cloned().collect();
         (model.group(group).map(|group| group.members.clone()).unwrap_or_default(), claims)
     };
     let asking = Asking { group, members: &members, claims: &claims, waits };
-    let (since, slots) = blocked_upgrades::found(context, &asking, &SeenNodes::All)?;
+    let (since, slots) = blocked_upgrades::found(engine, &asking, &SeenNodes::All)?;
     let texts: Vec<String> =
         slots.iter().take(EXAMPLES).map(|slot| format!("{}: {}", slot.reason, slot.detail)).collect();
     Some((since, texts.join("; ")))

@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::act;
-use crate::context::{Context, Input};
+use crate::context::{Context, EngineHandle, Input};
 
 /// Maximum number of commands in flight.
 const MAX_COMMANDS_IN_FLIGHT: usize = 24;
@@ -51,10 +51,10 @@ pub(crate) async fn run(
     }
 }
 
-fn until_next_tick(context: &Context) -> Duration {
-    let now = context.now();
+fn until_next_tick(engine: &EngineHandle) -> Duration {
+    let now = engine.now();
     let due = {
-        let model = context.model();
+        let model = engine.model();
         [model.next_watch_at(), model.next_health_check_at()].into_iter().flatten().min()
     };
     due.map_or(TICK, |due| Duration::try_from(due.duration_since(now)).unwrap_or(Duration::from_millis(10)))

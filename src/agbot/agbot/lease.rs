@@ -14,7 +14,7 @@ use evenkeel_store::{StoreError, retry};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::AgbotError;
-use crate::context::Context;
+use crate::context::{Context, EngineHandle};
 use crate::observe::log;
 use crate::observe::status::heartbeats;
 
@@ -134,11 +134,11 @@ impl Leases {
         is_complete
     }
 
-    async fn give_up(&mut self, context: &Context, why: &str) {
+    async fn give_up(&mut self, engine: &EngineHandle, why: &str) {
         if !self.held.is_empty() {
             tracing::warn!(partitions = self.held.len(), why, "partitions released");
             self.held.clear();
-            context.send_events(vec![Event::PartitionsChanged { leases: BTreeMap::new() }]).await;
+            engine.send_events(vec![Event::PartitionsChanged { leases: BTreeMap::new() }]).await;
         }
     }
 }

@@ -22,7 +22,7 @@ use super::blocklist::{self, Author};
 use super::task_event;
 use crate::AgbotError;
 use crate::claim_batch::read_groups;
-use crate::context::Context;
+use crate::context::{Context, EngineHandle};
 use crate::lease_check::check_lease;
 use crate::outbox::{Publication, publication, publish_later, supervision};
 use crate::records::{new_claim, part_text, task_row};
@@ -167,12 +167,12 @@ async fn check_agreements(
 }
 
 async fn take_claim(
-    context: &Context,
+    engine: &EngineHandle,
     tx: &mut PgConnection,
     request: &evenkeel_planner::claims::ClaimRequest,
     held: &[Claim],
 ) -> Result<Option<Claim>, AgbotError> {
-    let group = context.model().group(&request.group).cloned();
+    let group = engine.model().group(&request.group).cloned();
     let group =
         group.ok_or_else(|| AgbotError::Refused(format!("the group {} no longer exists", request.group)))?;
     if may_take(held, request, &group).map_err(refused)? == Grant::Held {
@@ -185,7 +185,7 @@ async fn take_claim(
     let groups = read_groups(tx, &BTreeSet::from([&request.group])).await?;
     let changed = || AgbotError::Refused(format!("claims of {} were taken meanwhile", request.group));
     let revision = groups.values().next().ok_or_else(changed)?.revision;
-    let now = context.now();
+    let now = engine.now();
     let row = new_claim(request, revision, now, None)?;
     let number = claims::insert_claims(tx, &[row]).await?.pop().flatten().ok_or_else(changed)?;
     Ok(Some(request.clone().into_claim(number.unsigned_abs(), now)))
@@ -193,12 +193,12 @@ async fn take_claim(
 
 /// Returns what nodes must know of a plan: what is wanted of their tasks, and which tasks are deleted.
 fn published_tasks(
-    context: &Context,
+    engine: &EngineHandle,
     stored: &[Task],
     plan: &StoredPlan,
     deleted: &[Task],
 ) -> Vec<Publication> {
-    let model = context.model();
+    let model = engine.model();
     let is_changed = |task: &&Task| {
         let before = stored.iter().find(|one| one.id == task.id);
         before.is_some_and(|before| {
@@ -321,8 +321,8 @@ pub(super) async fn remove_workload(
     .await
 }
 
-fn publications(context: &Context, tasks: &[Task]) -> Vec<Publication> {
-    let model = context.model();
+fn publications(engine: &EngineHandle, tasks: &[Task]) -> Vec<Publication> {
+    let model = engine.model();
     tasks.iter().filter_map(|task| publication(&model, task)).collect()
 }
 

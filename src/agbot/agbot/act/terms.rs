@@ -8,10 +8,10 @@ use evenkeel_wire::agreement::Body;
 use evenkeel_wire::agreement::message::UPDATE_POLICY;
 
 use crate::AgbotError;
-use crate::context::Context;
+use crate::context::{Context, EngineHandle};
 
-fn built(context: &Context, agreement: &Agreement) -> Result<ProposalTerms, AgbotError> {
-    let model = context.model();
+fn built(engine: &EngineHandle, agreement: &Agreement) -> Result<ProposalTerms, AgbotError> {
+    let model = engine.model();
     proposal_terms(&model, agreement).map_err(|blocked| AgbotError::Refused(blocked.to_string()))
 }
 
@@ -26,8 +26,8 @@ pub(super) fn offer(context: &Context, agreement: &Agreement) -> Result<Body, Ag
 }
 
 /// Builds the update with new terms for a running agreement.
-pub(super) fn update(context: &Context, agreement: &Agreement) -> Result<Body, AgbotError> {
-    let terms = built(context, agreement)?;
+pub(super) fn update(engine: &EngineHandle, agreement: &Agreement) -> Result<Body, AgbotError> {
+    let terms = built(engine, agreement)?;
     Ok(Body::Update {
         update_type: UPDATE_POLICY.to_owned(),
         metadata: Some(serde_json::from_str(&terms.terms.to_text())?),

@@ -35,7 +35,7 @@ use super::permission::{Permission, right};
 use super::pipeline::{AgbotRequest, Op, unreadable};
 use super::workload_shape::{Shape, time};
 use crate::AgbotError;
-use crate::context::Context;
+use crate::context::{Context, EngineHandle};
 use crate::observe::log;
 
 pub(super) const ACCEPTED: &str = "orchestration.accepted";
@@ -164,13 +164,19 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    fn requester(&self, context: &Context) -> Requester<'_> {
-        Requester { actor: &self.actor, now: context.now() }
+    fn requester(&self, engine: &EngineHandle) -> Requester<'_> {
+        Requester { actor: &self.actor, now: engine.now() }
     }
 
-    pub(super) fn event(&self, kind: &str, node: Option<&NodeId>, text: &str, context: &Context) -> EventRow {
+    pub(super) fn event(
+        &self,
+        kind: &str,
+        node: Option<&NodeId>,
+        text: &str,
+        engine: &EngineHandle,
+    ) -> EventRow {
         EventRow {
-            happened_at: context.now(),
+            happened_at: engine.now(),
             kind: kind.to_owned(),
             ha_group: None,
             node: node.cloned(),
@@ -213,13 +219,13 @@ impl Wanted {
 
 /// Returns the nodes that an action names; none when it is about the whole policy.
 fn meant_nodes(
-    context: &Context,
+    engine: &EngineHandle,
     wanted: &Wanted,
     action: WorkloadAction,
     node: Option<&str>,
 ) -> Result<Option<BTreeSet<NodeId>>, Refusal> {
     let Wanted { policy, part, .. } = wanted;
-    let model = context.model();
+    let model = engine.model();
     if model.workload(policy).is_none() {
         return Ok(None);
     }
@@ -328,8 +334,8 @@ fn forgets_failures(action: WorkloadAction) -> bool {
 }
 
 /// Returns the nodes on which the newest task of a slot ended by itself.
-fn failing_nodes(context: &Context, policy: &PolicyId) -> BTreeSet<NodeId> {
-    let model = context.model();
+fn failing_nodes(engine: &EngineHandle, policy: &PolicyId) -> BTreeSet<NodeId> {
+    let model = engine.model();
     let newest = model.workload_units_of(policy).flat_map(|(_, unit)| unit.slots.values());
     let ended = newest.filter_map(SlotTasks::newest).filter(|task| task.ended_by_itself());
     ended.filter_map(|task| task.node.clone()).collect()

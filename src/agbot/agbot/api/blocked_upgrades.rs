@@ -18,7 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 pub(crate) use super::caller::SeenNodes;
 use super::hidden;
 use super::workload_shape::{Shape, drain_hint, hint, most_actionable, time};
-use crate::context::Context;
+use crate::context::EngineHandle;
 
 /// Time after which a waiting operation is shown.
 const SHOWN_AFTER: SignedDuration = SignedDuration::from_secs(10);
@@ -37,11 +37,11 @@ pub(crate) struct Asking<'a> {
 }
 
 /// Returns what has been blocked for long enough.
-pub(super) fn blocked(context: &Context, asking: &Asking<'_>, seen: &SeenNodes) -> Option<UpdateBlocked> {
-    let (since, slots) = found(context, asking, seen)?;
+pub(super) fn blocked(engine: &EngineHandle, asking: &Asking<'_>, seen: &SeenNodes) -> Option<UpdateBlocked> {
+    let (since, slots) = found(engine, asking, seen)?;
     let rules: BTreeSet<String> = slots.iter().map(|slot| slot.reason.clone()).collect();
     let rules: Vec<String> = rules.into_iter().collect();
-    let drained = drained_members(context, asking, seen);
+    let drained = drained_members(engine, asking, seen);
     let is_drained = |slot: &BlockedSlot| slot.node.as_ref().is_some_and(|node| drained.contains(node));
     let hint = match slots.first() {
         Some(first) if slots.iter().all(is_drained) => drain_hint(first),
@@ -52,10 +52,10 @@ pub(super) fn blocked(context: &Context, asking: &Asking<'_>, seen: &SeenNodes) 
 }
 
 /// Returns the members that are being drained, as they are shown.
-fn drained_members(context: &Context, asking: &Asking<'_>, seen: &SeenNodes) -> BTreeSet<String> {
+fn drained_members(engine: &EngineHandle, asking: &Asking<'_>, seen: &SeenNodes) -> BTreeSet<String> {
     let none = PolicyId::new(asking.group.org(), "");
-    let shape = Shape { policy: &none, seen, now: context.now() };
-    let model = context.model();
+    let shape = Shape { policy: &none, seen, now: engine.now() };
+    let model = engine.model();
     let is_drained =
         |id: &&NodeId| model.node(id).is_some_and(|node| node.facts.availability == Availability::Drain);
     asking.members.iter().filter(is_drained).map(|node| shape.node(node)).collect()
@@ -63,17 +63,17 @@ fn drained_members(context: &Context, asking: &Asking<'_>, seen: &SeenNodes) -> 
 
 /// Returns the members that have been blocked for long enough, and since when the first of them has been.
 pub(crate) fn found(
-    context: &Context,
+    engine: &EngineHandle,
     asking: &Asking<'_>,
     seen: &SeenNodes,
 ) -> Option<(Timestamp, Vec<BlockedSlot>)> {
-    let now = context.now();
+    let now = engine.now();
     let none = PolicyId::new(asking.group.org(), "");
     let shape = Shape { policy: &none, seen, now };
-    let mut found = of_agents(context, asking, &shape);
-    found.extend(of_pairs(context, asking, &shape));
-    found.extend(of_workloads(context, asking, &shape));
-    found.extend(of_drains(context, asking, &shape));
+    let mut found = of_agents(engine, asking, &shape);
+    found.extend(of_pairs(engine, asking, &shape));
+    found.extend(of_workloads(engine, asking, &shape));
+    found.extend(of_drains(engine, asking, &shape));
     found.retain(|(since, _)| now.duration_since(*since) >= SHOWN_AFTER);
     let since = found.iter().map(|(since, _)| *since).min()?;
     let mut slots: Vec<BlockedSlot> = found.into_iter().map(|(_, slot)| slot).collect();
@@ -92,14 +92,14 @@ fn slot(shape: &Shape<'_>, node: &NodeId, blocked: &Blocked) -> BlockedSlot {
 }
 
 /// Members whose agent upgrades were refused and would be refused now.
-fn of_agents(context: &Context, asking: &Asking<'_>, shape: &Shape<'_>) -> Vec<(Timestamp, BlockedSlot)> {
+fn of_agents(engine: &EngineHandle, asking: &Asking<'_>, shape: &Shape<'_>) -> Vec<(Timestamp, BlockedSlot)> {
     let refusal = |wait: &WaitRow| Refusal {
         node: wait.node.clone(),
         first_at: wait.since,
         last_at: wait.refreshed_at,
     };
     let refusals: Vec<Refusal> = asking.waits.iter().map(refusal).collect();
-    let model = context.model();
+    let model = engine.model();
     let found = refusals.iter().filter_map(|one| {
         let blocked = model.agent_upgrade_wait(asking.group, &refusals, &one.node, shape.now)?;
         let found = slot(shape, &one.node, &blocked);
@@ -110,15 +110,15 @@ fn of_agents(context: &Context, asking: &Asking<'_>, shape: &Shape<'_>) -> Vec<(
 }
 
 /// Members that wait with an agreement: for the update of a policy without tasks, or to be drained.
-fn of_pairs(context: &Context, asking: &Asking<'_>, shape: &Shape<'_>) -> Vec<(Timestamp, BlockedSlot)> {
+fn of_pairs(engine: &EngineHandle, asking: &Asking<'_>, shape: &Shape<'_>) -> Vec<(Timestamp, BlockedSlot)> {
     let mut found = Vec::new();
     for node in asking.members {
-        for (policy, placement) in context.placements_of(node) {
+        for (policy, placement) in engine.placements_of(node) {
             let is_going_on = asking.claims.iter().any(|claim| claim.scope == Scope::Policy(policy.clone()));
             let Placement::Waiting { blocked, .. } = placement else { continue };
             if !is_going_on
                 && RULES.contains(&blocked.upgrade_rule())
-                && let Some(since) = context.waiting_since(node, &policy)
+                && let Some(since) = engine.waiting_since(node, &policy)
             {
                 found.push((since, slot(shape, node, &blocked)));
             }
@@ -128,8 +128,12 @@ fn of_pairs(context: &Context, asking: &Asking<'_>, shape: &Shape<'_>) -> Vec<(T
 }
 
 /// Members on which the update of a workload is blocked.
-fn of_workloads(context: &Context, asking: &Asking<'_>, shape: &Shape<'_>) -> Vec<(Timestamp, BlockedSlot)> {
-    let model = context.model();
+fn of_workloads(
+    engine: &EngineHandle,
+    asking: &Asking<'_>,
+    shape: &Shape<'_>,
+) -> Vec<(Timestamp, BlockedSlot)> {
+    let model = engine.model();
     let mut found = Vec::new();
     for record in model.workloads() {
         let Some(update) = record.update.blocked.as_ref() else { continue };
@@ -144,9 +148,9 @@ fn of_workloads(context: &Context, asking: &Asking<'_>, shape: &Shape<'_>) -> Ve
 }
 
 /// Members whose drain waits with the instance of a workload.
-fn of_drains(context: &Context, asking: &Asking<'_>, shape: &Shape<'_>) -> Vec<(Timestamp, BlockedSlot)> {
-    let model = context.model();
-    let waiting = Waits::new(&model, context.now()).on_nodes(asking.members);
+fn of_drains(engine: &EngineHandle, asking: &Asking<'_>, shape: &Shape<'_>) -> Vec<(Timestamp, BlockedSlot)> {
+    let model = engine.model();
+    let waiting = Waits::new(&model, engine.now()).on_nodes(asking.members);
     let drains = waiting.into_iter();
     drains.filter_map(|one| Some((one.drained_since?, slot(shape, &one.node, &one.blocked)))).collect()
 }

@@ -25,7 +25,7 @@ use super::pipeline::{AgbotRequest, Op};
 use super::workload_shape::time;
 use crate::AgbotError;
 use crate::act::blocklist::{Author, note_cleared};
-use crate::context::Context;
+use crate::context::{Context, EngineHandle};
 
 impl NamedQuery for BlocklistQuery {
     const KNOWN: Members = known(&["node", "service"]);
@@ -47,10 +47,15 @@ impl Wanted {
     ///
     /// # Errors
     /// 404 when the caller may not read the node, or there is none.
-    fn of(context: &Context, org: &str, query: BlocklistQuery, seen: &SeenNodes) -> Result<Self, Refusal> {
+    fn of(
+        engine: &EngineHandle,
+        org: &str,
+        query: BlocklistQuery,
+        seen: &SeenNodes,
+    ) -> Result<Self, Refusal> {
         let node = query.node.map(|name| node_of(org, &name));
         let is_readable =
-            |node: &NodeId| node.org() == org && seen.shows(node) && context.model().node(node).is_some();
+            |node: &NodeId| node.org() == org && seen.shows(node) && engine.model().node(node).is_some();
         if let Some(node) = node.as_ref().filter(|node| !is_readable(node)) {
             let text = format!("node: {node} does not exist in the organization {org}");
             return Err(Refusal::new(StatusCode::NOT_FOUND, text));
@@ -141,13 +146,13 @@ fn shape(key: &BlocklistKey, entry: &BlocklistEntry) -> Option<wire::BlocklistEn
 
 /// Deletes the rows of the blocklist about the services that a workload runs, or ran before, on some of its nodes or on all.
 pub(super) async fn clear_of_workload(
-    context: &Context,
+    engine: &EngineHandle,
     tx: &mut PgConnection,
     (policy, actor): (&PolicyId, &str),
     nodes: Option<&BTreeSet<NodeId>>,
 ) -> Result<(), AgbotError> {
     let (nodes, services): (BTreeSet<NodeId>, BTreeSet<ServiceKey>) = {
-        let model = context.model();
+        let model = engine.model();
         let of_policy = model.workload_units_of(policy);
         let rows = of_policy.flat_map(|(_, unit)| unit.table.nodes().map(|row| row.id.clone()));
         let specs = model.workload(policy).into_iter().flat_map(|record| &record.specs);
@@ -158,7 +163,7 @@ pub(super) async fn clear_of_workload(
     };
     let nodes: Vec<&NodeId> = nodes.iter().collect();
     lock_nodes(tx, NodeLock::Blocklist, &nodes).await?;
-    let author = Author { actor, at: context.now(), policy: Some(policy) };
+    let author = Author { actor, at: engine.now(), policy: Some(policy) };
     for service in &services {
         let deleted = store::delete_entries(tx, &nodes, Some(service), None).await?;
         note_cleared(tx, deleted, author).await?;

@@ -22,7 +22,7 @@ use super::path::NodePath;
 use super::permission::{Permission, right};
 use super::pipeline::{AgbotRequest, Op};
 use crate::AgbotError;
-use crate::context::Context;
+use crate::context::{Context, EngineHandle};
 
 /// Records that nothing runs on a node that is down.
 pub(super) async fn confirm_fence(
@@ -46,12 +46,12 @@ pub(super) async fn confirm_fence(
 }
 
 /// Returns the policies with a task on a node that is down.
-fn affected(context: &Context, node: &NodeId) -> Result<BTreeSet<PolicyId>, Refusal> {
-    let model = context.model();
+fn affected(engine: &EngineHandle, node: &NodeId) -> Result<BTreeSet<PolicyId>, Refusal> {
+    let model = engine.model();
     if model.node(node).is_none() {
         return Err(Refusal::new(StatusCode::NOT_FOUND, format!("node: {node} does not exist")));
     }
-    if !model.is_down(node, context.now()) {
+    if !model.is_down(node, engine.now()) {
         let text = format!("node: {node} is not down: its agent stops its instances itself");
         return Err(Refusal::new(StatusCode::CONFLICT, text));
     }

@@ -25,7 +25,7 @@ use super::path::{GroupPath, InstancePath, NodePath, PolicyPath, WorkloadUnitPat
 use super::permission::{Permission, right};
 use super::pipeline::{AgbotRequest, Op, Sent};
 use crate::AgbotError;
-use crate::context::Context;
+use crate::context::{Context, EngineHandle};
 use crate::records::{entity_key, health_row_of};
 
 /// Time for which a request waits for the model to read what the exchange has.
@@ -162,10 +162,10 @@ pub(super) fn missing_group(group: &GroupId) -> Refusal {
 }
 
 /// Returns the workload unit, if the policy has it.
-pub(super) async fn unit_entity(context: &Context, path: &WorkloadUnitPath) -> Result<Entity, Refusal> {
+pub(super) async fn unit_entity(engine: &EngineHandle, path: &WorkloadUnitPath) -> Result<Entity, Refusal> {
     let policy = PolicyId::new(&path.org, &path.policy);
-    known(context, Entity::Workload(policy.clone())).await?;
-    let found = context.model().health_unit_named(&policy, &path.unit);
+    known(engine, Entity::Workload(policy.clone())).await?;
+    let found = engine.model().health_unit_named(&policy, &path.unit);
     found.map(Entity::WorkloadUnit).ok_or_else(|| super::orchestration::unknown_part(&policy, &path.unit))
 }
 
@@ -204,9 +204,9 @@ pub(super) fn unavailable(error: &ClientError) -> Refusal {
 }
 
 /// Waits until the model knows an entity that the exchange has.
-async fn known(context: &Context, entity: Entity) -> Result<Entity, Refusal> {
+async fn known(engine: &EngineHandle, entity: Entity) -> Result<Entity, Refusal> {
     let deadline = tokio::time::Instant::now() + READ_TIMEOUT;
-    while !context.model().has_health_entity(&entity) {
+    while !engine.model().has_health_entity(&entity) {
         if tokio::time::Instant::now() >= deadline {
             let text = format!("the agbot does not serve {entity}, or has not read it yet; ask again");
             return Err(Refusal::new(StatusCode::CONFLICT, text));

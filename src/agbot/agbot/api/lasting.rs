@@ -24,7 +24,7 @@ use super::actions::{Changed, Wanted, failed, follow, without_tasks, write};
 use super::orchestration::{node_of, unknown_part};
 use crate::AgbotError;
 use crate::checks;
-use crate::context::Context;
+use crate::context::{Context, EngineHandle};
 
 /// Begins an action.
 pub(super) async fn begin(
@@ -107,12 +107,12 @@ pub(super) fn recovery_of(
 
 /// Returns what an action is to reach; one that is in progress is named before any other reason to refuse it.
 fn decide(
-    context: &Context,
+    engine: &EngineHandle,
     wanted: &Wanted,
     requested: &RequestedAction<'_>,
 ) -> Result<ActionGoals, ActionRefusal> {
-    let model = context.model();
-    let goals = accept(&model, &wanted.policy, requested, context.now());
+    let model = engine.model();
+    let goals = accept(&model, &wanted.policy, requested, engine.now());
     let known = model.workload(&wanted.policy).and_then(|record| record.action.as_ref());
     match (known, goals) {
         (Some(other), Err(ActionRefusal::Conflict(_))) => Err(ActionRefusal::Conflict(other.conflict())),

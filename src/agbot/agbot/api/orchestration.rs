@@ -22,7 +22,7 @@ use super::path::PolicyPath;
 use super::permission::{Permission, right};
 use super::pipeline::{AgbotRequest, Op};
 use super::workload_shape::Shape;
-use crate::context::Context;
+use crate::context::EngineHandle;
 use crate::inert::PolicyKind;
 
 /// Instances of a workload unit that are listed if the caller names no number.
@@ -69,8 +69,8 @@ fn is_slot(text: &str) -> bool {
 }
 
 /// Returns the organizations whose nodes a policy may concern.
-pub(super) fn node_orgs(context: &Context, org: &str, policy: &str) -> BTreeSet<String> {
-    let model = context.model();
+pub(super) fn node_orgs(engine: &EngineHandle, org: &str, policy: &str) -> BTreeSet<String> {
+    let model = engine.model();
     let facts = model.policy(&PolicyId::new(org, policy));
     let node_orgs = facts.into_iter().flat_map(|facts| &facts.node_orgs).map(ToString::to_string);
     node_orgs.chain([org.to_owned()]).collect()
@@ -128,8 +128,8 @@ pub(super) async fn get_orchestration(
 }
 
 /// Returns why the newest document of a policy has no effect, in words.
-pub(super) fn unreadable(context: &Context, policy: &PolicyId) -> Option<String> {
-    let errors = context.inert.errors_of(PolicyKind::Deployment, policy.as_str());
+pub(super) fn unreadable(engine: &EngineHandle, policy: &PolicyId) -> Option<String> {
+    let errors = engine.inert.errors_of(PolicyKind::Deployment, policy.as_str());
     (!errors.is_empty()).then(|| format!("the policy cannot be read: {}", errors.join("; ")))
 }
 
@@ -200,13 +200,13 @@ impl Wanted {
 }
 
 fn tasks_page(
-    context: &Context,
+    engine: &EngineHandle,
     policy: &PolicyId,
     wanted: &Wanted,
     seen: &super::caller::SeenNodes,
     after: Option<(UnitId, Slot)>,
 ) -> Result<Page<(UnitId, Slot)>, PageError> {
-    let (model, now) = (context.model(), context.now());
+    let (model, now) = (engine.model(), engine.now());
     let shape = Shape { policy, seen, now };
     let record = model.workload(policy);
     let mut page = Page::new();

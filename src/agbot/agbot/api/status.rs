@@ -31,7 +31,7 @@ use super::permission::{Permission, right};
 use super::pipeline::{AgbotRequest, KnownQuery, Op, Query, unreadable};
 use super::workload_shape::Shape;
 use super::{health, hidden, shape};
-use crate::context::Context;
+use crate::context::{Context, EngineHandle};
 use crate::inert::{InertPolicy, PolicyKind};
 
 const NEWEST: i64 = 500;
@@ -185,9 +185,9 @@ pub(super) async fn list_reasons(
 }
 
 /// Returns the policies in which something can never work; what they name may be gone since they were written.
-fn questionable(context: &Context, org: &str) -> Vec<InertPolicy> {
-    let mut found = context.inert.findings_of_org(org);
-    let missing = context.model().missing_policies_of_org(org);
+fn questionable(engine: &EngineHandle, org: &str) -> Vec<InertPolicy> {
+    let mut found = engine.inert.findings_of_org(org);
+    let missing = engine.model().missing_policies_of_org(org);
     for (policy, findings) in missing {
         let texts = findings.iter().map(ToString::to_string);
         match found.iter_mut().find(|one| one.kind == PolicyKind::Deployment && one.id == policy.as_str()) {
@@ -203,13 +203,13 @@ fn questionable(context: &Context, org: &str) -> Vec<InertPolicy> {
 }
 
 fn reasons_page(
-    context: &Context,
+    engine: &EngineHandle,
     pairs: Vec<((NodeId, PolicyId), Placement)>,
     seen: &SeenNodes,
 ) -> Result<Page<(NodeId, PolicyId)>, ListError> {
     let mut page = Page::after(&pairs, PAGE as i64, |(pair, _)| pair.clone());
-    let model = context.model();
-    let waits = Waits::new(&model, context.now());
+    let model = engine.model();
+    let waits = Waits::new(&model, engine.now());
     for ((node, policy), mut placement) in pairs.into_iter().filter(|((node, _), _)| seen.shows(node)) {
         let mut has_no_task = matches!(
             &placement,

@@ -19,7 +19,7 @@ use super::path::PolicyPath;
 use super::permission::{Permission, right};
 use super::pipeline::{AgbotRequest, Op, unreadable};
 use super::workload_shape::Shape;
-use crate::context::Context;
+use crate::context::EngineHandle;
 
 /// Events that are listed if the caller names no number.
 const EVENTS: u16 = 500;
@@ -102,13 +102,13 @@ fn pattern(kind: &str) -> String {
 }
 
 fn shown(
-    context: &Context,
+    engine: &EngineHandle,
     rows: Result<Vec<NumberedEvent>, StoreError>,
     policy: &PolicyId,
     seen: &SeenNodes,
 ) -> Result<OrchestrationEvents, Refusal> {
     let rows = rows.map_err(|error| unreadable(&error))?;
-    let shape = Shape { policy, seen, now: context.now() };
+    let shape = Shape { policy, seen, now: engine.now() };
     Ok(OrchestrationEvents { events: rows.into_iter().map(|row| shape.event(row)).collect() })
 }
 

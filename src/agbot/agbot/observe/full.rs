@@ -15,7 +15,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use super::served_entries::ServedEntries;
 use super::services::Services;
 use super::{facts, read, statistics};
-use crate::context::Context;
+use crate::context::{Context, EngineHandle};
 use crate::inert::PolicyKind;
 
 /// Concurrent requests about the nodes of an organization.
@@ -163,8 +163,8 @@ impl Found {
 }
 
 /// Returns the removal events of objects that the model has and the exchange has not.
-fn gone(context: &Context, found: &Found, is_read: impl Fn(&str) -> bool) -> Vec<Event> {
-    let known = context.model().known();
+fn gone(engine: &EngineHandle, found: &Found, is_read: impl Fn(&str) -> bool) -> Vec<Event> {
+    let known = engine.model().known();
     let nodes = known.nodes.into_iter().filter(|id| is_read(id.org()) && !found.nodes.contains(id));
     let groups = known.groups.into_iter().filter(|id| is_read(id.org()) && !found.groups.contains(id));
     let policies = known.policies.into_iter().filter(|id| is_read(id.org()) && !found.policies.contains(id));
@@ -174,8 +174,8 @@ fn gone(context: &Context, found: &Found, is_read: impl Fn(&str) -> bool) -> Vec
     nodes.chain(groups).chain(policies).collect()
 }
 
-fn gone_services(context: &Context, services: &Services) -> Vec<Event> {
-    let known = context.model().known().services;
+fn gone_services(engine: &EngineHandle, services: &Services) -> Vec<Event> {
+    let known = engine.model().known().services;
     let gone = known.into_iter().filter(|id| !services.has(id));
     gone.map(|service| Event::ServiceRemoved { service }).collect()
 }

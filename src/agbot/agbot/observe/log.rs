@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::AgbotError;
-use crate::context::Context;
+use crate::context::{Context, EngineHandle};
 use crate::records::{claim_of, entity_key, entity_of, entry_of, workload_of};
 
 /// Pause between two reads of the log.
@@ -129,8 +129,8 @@ async fn read_all(context: &Context) -> Result<(Vec<Event>, Position), AgbotErro
 }
 
 /// Removes events that the model already reflects: this agbot's own changes, and everything that a bulk read confirms.
-fn new_to_model(context: &Context, mut events: Vec<Event>) -> Vec<Event> {
-    let model = context.model();
+fn new_to_model(engine: &EngineHandle, mut events: Vec<Event>) -> Vec<Event> {
+    let model = engine.model();
     events.retain(|event| !model.is_recorded(event));
     events
 }

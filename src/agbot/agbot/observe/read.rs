@@ -19,7 +19,7 @@ use evenkeel_wire::exchange::service::ServiceResponse;
 use super::served_entries::{self, ServedEntries};
 use super::services::Services;
 use super::{facts, full, statistics};
-use crate::context::Context;
+use crate::context::{Context, EngineHandle};
 use crate::inert::PolicyKind;
 
 /// Reads the settings of an organization for its workloads.
@@ -41,11 +41,11 @@ pub async fn org_settings(context: &Context, org: &str) -> Result<Vec<Event>, Cl
     Ok(vec![Event::OrgSettingsChanged { org, settings: Box::new(settings) }])
 }
 
-pub(super) fn note_management_policy(context: &Context, id: &NmpId, policy: &ManagementPolicyResponse) {
+pub(super) fn note_management_policy(engine: &EngineHandle, id: &NmpId, policy: &ManagementPolicyResponse) {
     let document = serde_json::to_value(policy).unwrap_or_default();
     let findings = review::properties("properties", &document);
-    context.inert.set_errors(PolicyKind::Management, id.as_str(), policy.errors());
-    context.inert.set_findings(PolicyKind::Management, id.as_str(), &findings);
+    engine.inert.set_errors(PolicyKind::Management, id.as_str(), policy.errors());
+    engine.inert.set_findings(PolicyKind::Management, id.as_str(), &findings);
 }
 
 /// Reads one management policy: whether it is inert, or was deleted.
@@ -61,21 +61,21 @@ pub async fn management_policy(context: &Context, id: &NmpId) -> Result<Vec<Even
 }
 
 /// Names what can never work in a deployment policy.
-pub(super) fn review_policy(context: &Context, id: &PolicyId, policy: &DeploymentPolicyResponse) {
+pub(super) fn review_policy(engine: &EngineHandle, id: &PolicyId, policy: &DeploymentPolicyResponse) {
     let document = serde_json::to_value(policy).unwrap_or_default();
     let findings = review::deployment_policy(id, &document);
-    context.inert.set_findings(PolicyKind::Deployment, id.as_str(), &findings);
+    engine.inert.set_findings(PolicyKind::Deployment, id.as_str(), &findings);
 }
 
 /// Names what can never work in a pattern.
-pub(super) fn review_pattern(context: &Context, id: &PatternId, pattern: &PatternResponse) {
+pub(super) fn review_pattern(engine: &EngineHandle, id: &PatternId, pattern: &PatternResponse) {
     let document = serde_json::to_value(pattern).unwrap_or_default();
-    context.inert.set_findings(PolicyKind::Pattern, id.as_str(), &review::pattern(&document));
+    engine.inert.set_findings(PolicyKind::Pattern, id.as_str(), &review::pattern(&document));
 }
 
 /// Names a document that cannot be read. Its last known contents stay in force, so that nothing is stopped.
-pub(super) fn note_unreadable(context: &Context, kind: PolicyKind, id: &str, error: String) {
-    context.inert.set_errors(kind, id, vec![error]);
+pub(super) fn note_unreadable(engine: &EngineHandle, kind: PolicyKind, id: &str, error: String) {
+    engine.inert.set_errors(kind, id, vec![error]);
 }
 
 pub(super) fn policy_changed(facts: DeploymentPolicyFacts) -> Event {

@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::{facts, read};
-use crate::context::Context;
+use crate::context::{Context, EngineHandle};
 
 /// Concurrent reads of awaited nodes.
 const AWAITED_AT_ONCE: usize = 8;
@@ -185,8 +185,8 @@ async fn read_node(context: &Context, node: &NodeId) {
 }
 
 /// Removes events that the model already reflects.
-fn changed(context: &Context, events: Vec<Event>) -> Vec<Event> {
-    let model = context.model();
+fn changed(engine: &EngineHandle, events: Vec<Event>) -> Vec<Event> {
+    let model = engine.model();
     events
         .into_iter()
         .filter(|event| match event {
@@ -246,10 +246,10 @@ pub(super) async fn last_alive(context: &Context) -> Result<Option<Event>, Store
 }
 
 async fn see(
-    context: &Context,
+    engine: &EngineHandle,
     read: Result<BTreeMap<NodeId, NodeHealth>, ClientError>,
 ) -> Result<(), ClientError> {
-    context.send_events(vec![heartbeats_of(read?)]).await;
+    engine.send_events(vec![heartbeats_of(read?)]).await;
     Ok(())
 }
 

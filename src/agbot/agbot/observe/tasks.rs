@@ -20,7 +20,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use super::facts::instant;
 use super::full;
 use crate::AgbotError;
-use crate::context::Context;
+use crate::context::{Context, EngineHandle};
 use crate::outbox::{Publication, publication, publish_later, supervision, word};
 
 /// Concurrent requests of a comparison.
@@ -66,8 +66,8 @@ async fn compare_node(context: &Context, node: &NodeId) -> Result<(), AgbotError
 }
 
 /// Returns the node of an event that its agent reads tasks from now on.
-pub fn newly_capable(context: &Context, events: &[Event]) -> Option<NodeId> {
-    let model = context.model();
+pub fn newly_capable(engine: &EngineHandle, events: &[Event]) -> Option<NodeId> {
+    let model = engine.model();
     events.iter().find_map(|event| match event {
         Event::NodeChanged { node } if node.is_capable && !model.is_capable(&node.id) => {
             Some(node.id.clone())
