@@ -286,3 +286,139 @@ rows! {
     patch PATCH;
     delete DELETE;
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use http::StatusCode;
+
+    use super::*;
+    use crate::{NoContent, ResourcePath};
+
+    /// A request that logs its steps; the checks of its caller end as the verdicts say, the last one first.
+    #[derive(Default)]
+    struct Logged {
+        log: Arc<Mutex<Vec<&'static str>>>,
+        verdicts: Mutex<Vec<bool>>,
+    }
+
+    impl Logged {
+        fn log(&self, step: &'static str) {
+            self.log.lock().expect("no panic before").push(step);
+        }
+    }
+
+    impl ApiRequest for Logged {
+        type Refusal = Refusal;
+        /// Whether the input has arrived.
+        type Incoming = bool;
+        type Sent = ();
+
+        async fn receive(&self, _: BodyKind, has_arrived: bool) -> Result<(), Refusal> {
+            if !has_arrived {
+                tokio::task::yield_now().await;
+            }
+            self.log("receive");
+            Ok(())
+        }
+
+        async fn begin(&self) -> Result<(), Refusal> {
+            self.log("begin");
+            Ok(())
+        }
+    }
+
+    struct Allowed;
+
+    impl<P: PathParameters> Authorized<Logged, P> for Allowed {
+        const ACCESS: RequiredAccess = RequiredAccess::Right("Test");
+
+        async fn ask<Q: Sync>(op: &Op<Logged, P, Q>) -> Result<Self, Refusal> {
+            op.log("ask");
+            let is_allowed = op.verdicts.lock().expect("no panic before").pop().expect("no further check");
+            if is_allowed { Ok(Allowed) } else { Err(Refusal::new(StatusCode::UNAUTHORIZED, "no")) }
+        }
+    }
+
+    struct Wrong<const PRECEDES_PERMISSION: bool>;
+
+    impl<const FIRST: bool> Input<Logged> for Wrong<FIRST> {
+        const KIND: BodyKind = BodyKind::Raw;
+        const PRECEDES_PERMISSION: bool = FIRST;
+
+        fn read((): ()) -> Result<Self, Refusal> {
+            Err(Refusal::invalid_input("it is wrong"))
+        }
+    }
+
+    struct Right;
+
+    impl Input<Logged> for Right {
+        const KIND: BodyKind = BodyKind::Raw;
+
+        fn read((): ()) -> Result<Self, Refusal> {
+            Ok(Right)
+        }
+    }
+
+    async fn handle<I>(op: Op<Logged, ResourcePath>, _: Allowed, _: I) -> Result<NoContent, Refusal> {
+        op.log("handle");
+        Ok(NoContent)
+    }
+
+    async fn handle_nothing(op: Op<Logged>, _: Allowed) -> Result<NoContent, Refusal> {
+        op.log("handle");
+        Ok(NoContent)
+    }
+
+    /// The steps of a request whose path has these values, and the status of its response.
+    async fn steps<T: 'static>(
+        handler: impl Handler<Logged, T>,
+        path: &[&str],
+        has_arrived: bool,
+        mut verdicts: Vec<bool>,
+    ) -> (Vec<&'static str>, u16) {
+        verdicts.reverse();
+        let request = Logged { verdicts: Mutex::new(verdicts), ..Logged::default() };
+        let log = request.log.clone();
+        let row: Endpoint<Arc<dyn Run<Logged>>> = post("/x", "act", handler);
+        let path = PathValues::Decoded(path.iter().map(ToString::to_string).collect());
+        let (parts, ()) = http::Request::new(()).into_parts();
+        let outcome = row.handler().run(Call { request, path, parts, incoming: has_arrived }).await;
+        let status = outcome.into_response().status().as_u16();
+        let log = log.lock().expect("no panic before").clone();
+        (log, status)
+    }
+
+    #[tokio::test]
+    async fn input_that_is_awaited_is_received_between_two_checks_of_the_caller() {
+        let path = &["o", "n"][..];
+        let all = ["receive", "ask", "begin", "handle"];
+        assert_eq!(steps(handle::<Right>, path, true, vec![true]).await, (all.to_vec(), 204));
+        let awaited = ["ask", "receive", "ask", "begin", "handle"];
+        assert_eq!(steps(handle::<Right>, path, false, vec![true, true]).await, (awaited.to_vec(), 204));
+        assert_eq!(steps(handle::<Right>, path, false, vec![false]).await, (vec!["ask"], 401));
+        let withdrawn = ["ask", "receive", "ask"];
+        assert_eq!(steps(handle::<Right>, path, false, vec![true, false]).await, (withdrawn.to_vec(), 401));
+    }
+
+    #[tokio::test]
+    async fn wrong_input_is_refused_to_callers_with_the_right_only_unless_the_right_depends_on_it() {
+        let path = &["o", "n"][..];
+        for (verdict, status) in [(true, 400), (false, 401)] {
+            let outcome = steps(handle::<Wrong<false>>, path, true, vec![verdict]).await;
+            assert_eq!(outcome, (vec!["receive", "ask"], status));
+        }
+        assert_eq!(steps(handle::<Wrong<true>>, path, true, vec![]).await, (vec!["receive"], 400));
+    }
+
+    #[tokio::test]
+    async fn handler_without_input_receives_nothing_and_a_path_of_another_length_reaches_none() {
+        assert_eq!(
+            steps(handle_nothing, &[], false, vec![true]).await,
+            (vec!["ask", "begin", "handle"], 204)
+        );
+        assert_eq!(steps(handle_nothing, &["o"], true, vec![]).await, (vec![], 500));
+    }
+}

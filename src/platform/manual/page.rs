@@ -99,6 +99,7 @@ const ATTACHMENTS: &[Page] = pages![
     "adr/0023-one-gate-table.md",
     "adr/0024-crates-are-grouped-by-the-part-of-the-program.md",
     "adr/0025-metrics-rate-limits-and-yaml-after-a-trial.md",
+    "adr/0026-one-pipeline-for-every-api.md",
     "design/README.md",
     "design/agbot.md",
     "design/agreement-protocol.md",

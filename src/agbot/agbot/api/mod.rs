@@ -406,7 +406,26 @@ fn done(message: impl Into<String>) -> ApiResponse {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_api::CodeForm;
+    use http::Method;
+
     use super::*;
+
+    #[test]
+    fn deployed_agents_get_codes_that_are_numbers() {
+        for operation in endpoints() {
+            let is_of_agents = operation.paths[0].starts_with("/org/");
+            assert_eq!(operation.codes == CodeForm::Number, is_of_agents, "{}", operation.operation);
+        }
+    }
+
+    #[test]
+    fn every_write_is_recorded_or_says_why_not() {
+        for operation in endpoints().iter().filter(|operation| operation.method != Method::GET) {
+            let is_of_rights = !["PolicyRead", "NodeItself"].contains(&operation.access.name());
+            assert_eq!(operation.is_audited(), is_of_rights, "{}", operation.operation);
+        }
+    }
 
     #[test]
     fn every_response_is_described() {
