@@ -19,39 +19,10 @@ use http::request::Parts;
 
 use crate::input::NoInput;
 use crate::path::PathValues;
+use crate::request::ApiRequest;
 use crate::{
     BodyKind, Documented, Endpoint, Input, Parameters, PathParameters, Refusal, RequiredAccess, endpoint,
 };
-
-/// One request as its API knows it: the state that handlers work with, and who asks.
-pub trait ApiRequest: Sized + Send + Sync + 'static {
-    /// The response to a request that is not carried out.
-    type Refusal: From<Refusal> + IntoResponse + Send + 'static;
-
-    /// Input as it arrives: received already, or yet to be received.
-    type Incoming: Send + 'static;
-
-    /// Input as it was received.
-    type Sent: Send;
-
-    /// Receives the input.
-    ///
-    /// # Errors
-    /// Those of the transfer: too large, broken off, of another type.
-    fn receive(
-        &self,
-        kind: BodyKind,
-        incoming: Self::Incoming,
-    ) -> impl Future<Output = Result<Self::Sent, Self::Refusal>> + Send;
-
-    /// Called with each request that is about to be carried out, when its permission is granted and its input is read.
-    ///
-    /// # Errors
-    /// When the request must not be carried out.
-    fn begin(&self) -> impl Future<Output = Result<(), Self::Refusal>> + Send {
-        ready(Ok(()))
-    }
-}
 
 /// One request of an operation: what its API knows of it, and its parameters.
 #[derive(Debug)]
@@ -363,11 +334,13 @@ mod tests {
     }
 
     async fn handle<I>(op: Op<Logged, ResourcePath>, _: Allowed, _: I) -> Result<NoContent, Refusal> {
+        tokio::task::yield_now().await;
         op.log("handle");
         Ok(NoContent)
     }
 
     async fn handle_nothing(op: Op<Logged>, _: Allowed) -> Result<NoContent, Refusal> {
+        tokio::task::yield_now().await;
         op.log("handle");
         Ok(NoContent)
     }

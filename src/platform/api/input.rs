@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 
-use crate::handler::ApiRequest;
+use crate::request::{ApiRequest, BodyKind};
 use crate::{Content, Refusal};
 
 /// The parameters of an operation other than path and body, read before the permission is asked for.
@@ -53,19 +53,6 @@ impl<A: Parameters, B: Parameters> Parameters for (A, B) {
     fn documented() -> Vec<Parameter> {
         A::documented().into_iter().chain(B::documented()).collect()
     }
-}
-
-/// The kind of body that a request sends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BodyKind {
-    /// A text that the request calls JSON.
-    Json,
-    /// The same, or anything else, which is left alone.
-    OptionalJson,
-    /// Bytes of any type.
-    Raw,
-    /// Nothing: whatever is sent is left alone.
-    None,
 }
 
 /// What a handler takes of a request once its permission is granted: usually the body.

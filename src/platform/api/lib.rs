@@ -15,6 +15,7 @@ mod pages;
 mod parameter;
 mod path;
 mod refusal;
+mod request;
 mod response;
 
 pub use audit::{AuditFacts, AuditedOperation};
@@ -22,12 +23,13 @@ pub use content::Content;
 pub use document::{About, Part, document};
 pub use endpoint::{DocumentedResponse, Effect, Endpoint, Operation, RequiredAccess, endpoint};
 pub use examples::Examples;
-pub use handler::{ApiRequest, Authorized, Call, Handler, Op, Run, carry_out, delete, get, patch, post, put};
-pub use input::{BodyKind, Input, NoInput, Parameters, Query};
+pub use handler::{Authorized, Call, Handler, Op, Run, carry_out, delete, get, patch, post, put};
+pub use input::{Input, NoInput, Parameters, Query};
 pub use pages::{Page, PageError};
 pub use parameter::MAX_ID;
 pub use path::{OrgPath, PartPath, PathParameters, PathValues, Positions, ResourcePath};
 pub use refusal::{CodeForm, Refusal};
+pub use request::{ApiRequest, BodyKind};
 pub use response::{
     Accepted, Created, Documented, DocumentedBody, Either, List, ListOf, Listing, NoContent, SearchResult,
     Text, WholeList,

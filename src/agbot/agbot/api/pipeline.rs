@@ -10,6 +10,7 @@ use evenkeel_api::{
     ApiRequest, AuditedOperation, BodyKind, Call, CodeForm, Endpoint, Input, PathValues, Refusal, Run,
 };
 use evenkeel_http_server::middleware::Client;
+use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
@@ -105,9 +106,9 @@ pub(super) fn route(operation: &Operation) -> MethodRouter<AgbotApi> {
     let filter = MethodFilter::try_from(operation.method.clone()).unwrap_or(MethodFilter::GET);
     let (handler, codes) = (operation.handler().clone(), operation.codes);
     let audited = AuditedOperation::of(operation);
-    on(filter, move |State(api): State<AgbotApi>, request: Request| async move {
-        let outcome = respond(handler, api, request, (audited, codes)).await;
-        outcome.unwrap_or_else(|refusal| refused(refusal, codes))
+    on(filter, move |State(api): State<AgbotApi>, request: Request| {
+        let response = respond(handler.clone(), api, request, (audited, codes));
+        response.map(move |outcome| outcome.unwrap_or_else(|refusal| refused(refusal, codes)))
     })
 }
 

@@ -71,7 +71,7 @@ impl Outbox {
         self.are_leases_refused.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether that was noted since the last call.
+    /// Returns whether that has happened since the last call.
     pub(crate) fn take_refusal(&self) -> bool {
         self.are_leases_refused.swap(false, Ordering::Relaxed)
     }
