@@ -14,9 +14,10 @@ use evenkeel_store::StoreError;
 use jiff::Timestamp;
 
 use crate::AgbotError;
-use crate::api::blocked_upgrades::{self, Asking, SeenNodes};
 use crate::context::{Context, EngineHandle};
 use crate::health::report_if_leased;
+use crate::shown::SeenNodes;
+use crate::shown::blocked_upgrades::{self, Asking};
 
 const PERIOD: Duration = Duration::from_secs(10);
 /// Members that one report names.

@@ -25,6 +25,7 @@ mod outbox;
 mod purge;
 mod records;
 mod serve;
+mod shown;
 mod snapshot;
 
 pub use api::AgbotApi;

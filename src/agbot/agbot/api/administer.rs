@@ -25,13 +25,14 @@ use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
 
+use super::actions;
 use super::path::{GroupPath, MemberPath, RolloutPath};
 use super::permission::{Permission, right};
 use super::pipeline::{AgbotRequest, KnownQuery, Op, Query};
-use super::{actions, shape};
 use crate::AgbotError;
 use crate::context::Context;
 use crate::records::{claim_of, ended};
+use crate::shown::shape;
 
 /// Selection of rollouts of a policy.
 #[derive(Debug, Deserialize, IntoParams)]

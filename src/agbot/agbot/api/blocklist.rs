@@ -17,15 +17,15 @@ use evenkeel_wire::agbot::blocklist::{self as wire, BlocklistQuery, BlocklistRes
 use http::StatusCode;
 
 use super::actions::{failed, follow};
-use super::caller::SeenNodes;
 use super::orchestration::node_of;
 use super::parameters::{Named, NamedQuery, Parameters, known};
 use super::permission::{Permission, right};
 use super::pipeline::{AgbotRequest, Op};
-use super::workload_shape::time;
 use crate::AgbotError;
 use crate::act::blocklist::{Author, note_cleared};
 use crate::context::{Context, EngineHandle};
+use crate::shown::SeenNodes;
+use crate::shown::workload_shape::time;
 
 impl NamedQuery for BlocklistQuery {
     const KNOWN: Members = known(&["node", "service"]);

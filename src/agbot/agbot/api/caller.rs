@@ -15,6 +15,7 @@ use http::{HeaderMap, StatusCode, header};
 
 use super::list_reads::READS;
 use crate::context::Context;
+use crate::shown::SeenNodes;
 
 /// Organization of root.
 const ROOT_ORG: &str = "root";
@@ -133,41 +134,6 @@ pub(super) async fn may_administrate(
         }
     }
     Err(Refusal::new(StatusCode::FORBIDDEN, format!("an administrator of organization '{org}' is needed")))
-}
-
-/// The nodes of an organization that a caller may read.
-pub(crate) enum SeenNodes {
-    /// Every node: administrators of the organization and agbots.
-    All,
-    /// Only these: a user's own nodes, a node itself.
-    Only(BTreeSet<NodeId>),
-    /// Those of each organization by itself, of others none.
-    PerOrg(BTreeMap<String, SeenNodes>),
-}
-
-impl SeenNodes {
-    /// Returns true if the caller may read the node.
-    pub(super) fn shows(&self, node: &NodeId) -> bool {
-        match self {
-            Self::All => true,
-            Self::Only(nodes) => nodes.contains(node),
-            Self::PerOrg(orgs) => orgs.get(node.org()).is_some_and(|seen| seen.shows(node)),
-        }
-    }
-
-    /// Returns whether the caller may read every node.
-    pub(super) fn is_all(&self) -> bool {
-        matches!(self, Self::All)
-    }
-
-    /// The ids to ask the database for; `None` means all.
-    pub(super) fn ids(&self) -> Option<Vec<NodeId>> {
-        match self {
-            Self::All => None,
-            Self::Only(nodes) => Some(nodes.iter().cloned().collect()),
-            Self::PerOrg(orgs) => Some(orgs.values().filter_map(SeenNodes::ids).flatten().collect()),
-        }
-    }
 }
 
 /// Asks the exchange which nodes of the organization the caller may read.

@@ -20,7 +20,7 @@ use super::path::PolicyPath;
 use super::permission::{Permission, ReadPolicy, right};
 use super::pipeline::{AgbotRequest, Op};
 use super::turns::turn;
-use super::workload_shape::{Shape, time};
+use crate::shown::workload_shape::{Shape, time};
 
 impl NamedQuery for ExplainQuery {
     const KNOWN: Members = known(&["unit", "node", "purpose", "all"]);

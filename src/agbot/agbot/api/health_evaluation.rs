@@ -14,16 +14,16 @@ use evenkeel_wire::agbot::health::HealthQuery;
 use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 
-use super::caller::SeenNodes;
 use super::health::{group_entity, instance_entity, node_entity, org_entity, unit_entity};
 use super::parameters::{Named, NamedQuery, Parameters, known};
 use super::path::{GroupPath, InstancePath, NodePath, PolicyPath, WorkloadUnitPath};
 use super::permission::{Permission, right};
 use super::pipeline::{Op, unreadable};
-use super::workload_shape::time;
 use crate::AgbotError;
 use crate::context::Context;
 use crate::records::entity_key;
+use crate::shown::SeenNodes;
+use crate::shown::workload_shape::time;
 
 /// Children that are listed if the caller names no number.
 const CHILDREN: u16 = 1000;

@@ -21,9 +21,10 @@ use super::parameters::{Named, NamedQuery, Parameters, known};
 use super::path::PolicyPath;
 use super::permission::{Permission, right};
 use super::pipeline::{AgbotRequest, Op};
-use super::workload_shape::Shape;
 use crate::context::EngineHandle;
 use crate::inert::PolicyKind;
+use crate::shown::SeenNodes;
+use crate::shown::workload_shape::Shape;
 
 /// Instances of a workload unit that are listed if the caller names no number.
 const INSTANCES: u16 = 500;
@@ -182,7 +183,7 @@ impl Wanted {
         }
     }
 
-    fn names(&self, slot: &Slot, seen: &super::caller::SeenNodes) -> bool {
+    fn names(&self, slot: &Slot, seen: &SeenNodes) -> bool {
         let is_seen = || match slot {
             Slot::Number(_) => true,
             Slot::Node(node) => seen.shows(node),
@@ -190,7 +191,7 @@ impl Wanted {
         self.slot.as_ref().is_none_or(|one| one == slot && is_seen())
     }
 
-    fn holds(&self, task: &Task, is_newest: bool, seen: &super::caller::SeenNodes) -> bool {
+    fn holds(&self, task: &Task, is_newest: bool, seen: &SeenNodes) -> bool {
         // A filter must not reveal where a task runs.
         let is_on = |node: &NodeId| task.bound_node() == Some(node) && seen.shows(node);
         (self.has_history || is_newest || !task.state.is_ended())
@@ -203,7 +204,7 @@ fn tasks_page(
     engine: &EngineHandle,
     policy: &PolicyId,
     wanted: &Wanted,
-    seen: &super::caller::SeenNodes,
+    seen: &SeenNodes,
     after: Option<(UnitId, Slot)>,
 ) -> Result<Page<(UnitId, Slot)>, PageError> {
     let (model, now) = (engine.model(), engine.now());

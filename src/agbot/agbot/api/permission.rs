@@ -6,13 +6,14 @@ use evenkeel_wire::exchange::node::NodeResponse;
 
 use super::actions::note_denied;
 use super::caller::{
-    SeenNodes, calling_node, claimed_name, find_policy, may_administrate, may_operate, may_read_policies,
+    calling_node, claimed_name, find_policy, may_administrate, may_operate, may_read_policies,
     missing_policy, operated_nodes, own_node, seen_nodes, seen_nodes_of, sees_counts, served_policy,
     written_nodes,
 };
 use super::login;
 use super::path::{InstancePath, NodePath, OfNode, OfOrg, OfPolicy};
 use super::pipeline::{AgbotRequest, Op};
+use crate::shown::SeenNodes;
 
 /// A right as a type.
 pub(super) trait Right: Send + Sync + 'static {

@@ -27,16 +27,16 @@ use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::hidden;
 use super::path::PolicyPath;
 use super::permission::{Permission, PlannedPolicy, right};
 use super::pipeline::{AgbotRequest, Op, Sent};
 use super::planned_write::{self, PlannedWrite};
 use super::turns::turn;
-use super::workload_shape::Shape;
 use crate::context::Context;
 use crate::observe::read::{self, WrittenPolicy};
 use crate::observe::served_entries;
+use crate::shown::hidden;
+use crate::shown::workload_shape::Shape;
 
 /// The policy to plan; none plans the policy as it is stored.
 pub(super) struct PolicyToPlan(Option<Value>);
@@ -258,8 +258,8 @@ mod tests {
     use evenkeel_planner::workload::Slot;
     use evenkeel_wire::agbot::orchestration::SlotName;
 
-    use super::super::caller::SeenNodes;
     use super::*;
+    use crate::shown::SeenNodes;
 
     #[test]
     fn nodes_of_a_plan_are_written_as_in_the_status_and_hidden_from_those_who_may_not_read_them() {

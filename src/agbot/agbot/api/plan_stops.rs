@@ -16,11 +16,11 @@ use evenkeel_wire::agbot::plan::{DependencyWrite, PlannedStops, PlannedStopsResp
 use http::StatusCode;
 use serde_json::Value;
 
-use super::caller::SeenNodes;
 use super::permission::{Permission, right};
 use super::pipeline::{AgbotRequest, Op, Sent};
 use super::plan::on_model_clone;
 use crate::observe::facts;
+use crate::shown::SeenNodes;
 
 /// The write to plan.
 pub(super) struct WriteToPlan(DependencyWrite);

@@ -27,12 +27,12 @@ use super::orchestration::node_of;
 use super::path::{GroupActionPath, GroupPath};
 use super::permission::{Permission, right};
 use super::pipeline::{AgbotRequest, Op, unreadable};
-use super::workload_shape::time;
 use crate::AgbotError;
 use crate::act::registration::{engine, row as event_row};
 use crate::checks;
 use crate::context::Context;
 use crate::records::entity_key;
+use crate::shown::workload_shape::time;
 
 const RECOVER: &str = "recover";
 

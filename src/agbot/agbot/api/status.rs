@@ -24,15 +24,15 @@ use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::blocked_upgrades::{self, Asking};
-use super::caller::SeenNodes;
+use super::health;
 use super::path::GroupPath;
 use super::permission::{Permission, right};
 use super::pipeline::{AgbotRequest, KnownQuery, Op, Query, unreadable};
-use super::workload_shape::Shape;
-use super::{health, hidden, shape};
 use crate::context::{Context, EngineHandle};
 use crate::inert::{InertPolicy, PolicyKind};
+use crate::shown::blocked_upgrades::{self, Asking};
+use crate::shown::workload_shape::Shape;
+use crate::shown::{SeenNodes, hidden, shape};
 
 const NEWEST: i64 = 500;
 

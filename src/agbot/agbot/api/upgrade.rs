@@ -21,14 +21,13 @@ use evenkeel_wire::exchange::node_orchestration::Availability;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::StatusCode;
 
-use super::caller::SeenNodes;
-use super::hidden;
 use super::path::{ManagementPath, NodePath};
 use super::permission::{Permission, right};
 use super::pipeline::{AgbotRequest, Op, Sent};
 use crate::claim_batch::AgentUpgradeRequest;
 use crate::context::Context;
 use crate::observe::facts;
+use crate::shown::{SeenNodes, hidden};
 
 impl Input<AgbotRequest> for UpgradeRequest {
     const KIND: BodyKind = BodyKind::Raw;

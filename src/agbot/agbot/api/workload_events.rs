@@ -13,13 +13,13 @@ use evenkeel_wire::agbot::orchestration::{
     OrchestrationEvents, OrchestrationEventsQuery, OrganizationEventsQuery,
 };
 
-use super::caller::SeenNodes;
 use super::parameters::{Named, NamedQuery, Parameters, known};
 use super::path::PolicyPath;
 use super::permission::{Permission, right};
 use super::pipeline::{AgbotRequest, Op, unreadable};
-use super::workload_shape::Shape;
 use crate::context::EngineHandle;
+use crate::shown::SeenNodes;
+use crate::shown::workload_shape::Shape;
 
 /// Events that are listed if the caller names no number.
 const EVENTS: u16 = 500;

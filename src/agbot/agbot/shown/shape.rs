@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::workload_shape::time;
 
-pub(super) fn claim(claim: &Claim) -> claim::Claim {
+pub(crate) fn claim(claim: &Claim) -> claim::Claim {
     claim::Claim {
         group: claim.group.clone(),
         scope: match &claim.scope {
@@ -38,7 +38,7 @@ pub(super) fn claim(claim: &Claim) -> claim::Claim {
 }
 
 /// A rollout with a sentence about its state.
-pub(super) fn rollout(record: &Rollout) -> rollout::Rollout {
+pub(crate) fn rollout(record: &Rollout) -> rollout::Rollout {
     rollout::Rollout {
         group: record.group.clone(),
         policy: record.policy.clone(),
@@ -83,7 +83,7 @@ fn state(state: &RolloutState) -> rollout::RolloutState {
 }
 
 /// State of a pair, with a human-readable sentence.
-pub(super) fn reason(node: &NodeId, policy: &PolicyId, placement: &Placement) -> reason::Reason {
+pub(crate) fn reason(node: &NodeId, policy: &PolicyId, placement: &Placement) -> reason::Reason {
     let text = match placement {
         Placement::Placed { version, is_running: true, .. } => format!("runs version {version}"),
         Placement::Placed { version, why, .. } => {
@@ -96,7 +96,7 @@ pub(super) fn reason(node: &NodeId, policy: &PolicyId, placement: &Placement) ->
     reason::Reason { node: node.clone(), policy: policy.clone(), state: json!(placement), text }
 }
 
-pub(super) fn served_elsewhere(entry: ServedElsewhere<'_>) -> status::ServedElsewhere {
+pub(crate) fn served_elsewhere(entry: ServedElsewhere<'_>) -> status::ServedElsewhere {
     status::ServedElsewhere {
         is_pattern: entry.is_pattern,
         org: entry.org.to_owned(),

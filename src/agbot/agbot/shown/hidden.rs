@@ -11,11 +11,11 @@ use evenkeel_planner::rolling::{Rollout, RolloutState};
 use evenkeel_wire::agbot::rollout;
 use serde_json::Value;
 
-use super::caller::SeenNodes;
+use super::SeenNodes;
 use super::shape;
 
 /// State of a pair, as the caller may see it.
-pub(super) fn placement(placement: Placement, seen: &SeenNodes) -> Placement {
+pub(crate) fn placement(placement: Placement, seen: &SeenNodes) -> Placement {
     match placement {
         Placement::Waiting { agreement, blocked } => {
             Placement::Waiting { agreement, blocked: reason(blocked, seen) }
@@ -35,7 +35,7 @@ fn text(text: String, seen: &SeenNodes) -> String {
     clippy::too_many_lines,
     reason = "the match is exhaustive: the compiler requires every reason here, whether it names a node"
 )]
-pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
+pub(crate) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
     match blocked {
         Blocked::HaMinimum { group, service, wanted, running, missing } => Blocked::HaMinimum {
             running: nodes(running, seen),
@@ -142,7 +142,7 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
 ///
 /// # Shape
 /// With some members hidden the numbers of slots are left out, because they count hidden nodes.
-pub(super) fn rollout(rollout: &Rollout, members: &[NodeId], seen: &SeenNodes) -> Option<rollout::Rollout> {
+pub(crate) fn rollout(rollout: &Rollout, members: &[NodeId], seen: &SeenNodes) -> Option<rollout::Rollout> {
     if matches!(seen, SeenNodes::All) || (!members.is_empty() && members.iter().all(|node| seen.shows(node)))
     {
         return Some(shape::rollout(rollout));
@@ -169,7 +169,7 @@ pub(super) fn rollout(rollout: &Rollout, members: &[NodeId], seen: &SeenNodes) -
 }
 
 /// Details of an event as the caller may see them.
-pub(super) fn detail(mut detail: Value, seen: &SeenNodes) -> Value {
+pub(crate) fn detail(mut detail: Value, seen: &SeenNodes) -> Value {
     if let (false, Some(members)) = (seen.is_all(), detail.as_object_mut()) {
         for number in ["total", "done"] {
             members.remove(number);
@@ -201,7 +201,7 @@ fn hold(why: HoldReason, seen: &SeenNodes) -> HoldReason {
 }
 
 /// A node, without its name if the caller may not read it.
-pub(super) fn node(node: NodeId, seen: &SeenNodes) -> NodeId {
+pub(crate) fn node(node: NodeId, seen: &SeenNodes) -> NodeId {
     if seen.shows(&node) { node } else { NodeId::new(node.org(), "?") }
 }
 

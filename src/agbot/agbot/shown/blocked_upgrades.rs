@@ -15,7 +15,7 @@ use evenkeel_planner::workload::{Slot, SlotTasks, WorkloadRecord};
 use evenkeel_wire::agbot::orchestration::{BlockedSlot, SlotName, UpdateBlocked};
 use jiff::{SignedDuration, Timestamp};
 
-pub(crate) use super::caller::SeenNodes;
+use super::SeenNodes;
 use super::hidden;
 use super::workload_shape::{Shape, drain_hint, hint, most_actionable, time};
 use crate::context::EngineHandle;
@@ -37,7 +37,7 @@ pub(crate) struct Asking<'a> {
 }
 
 /// Returns what has been blocked for long enough.
-pub(super) fn blocked(engine: &EngineHandle, asking: &Asking<'_>, seen: &SeenNodes) -> Option<UpdateBlocked> {
+pub(crate) fn blocked(engine: &EngineHandle, asking: &Asking<'_>, seen: &SeenNodes) -> Option<UpdateBlocked> {
     let (since, slots) = found(engine, asking, seen)?;
     let rules: BTreeSet<String> = slots.iter().map(|slot| slot.reason.clone()).collect();
     let rules: Vec<String> = rules.into_iter().collect();

@@ -16,11 +16,11 @@ use evenkeel_planner::supervise::{UpdateBlocked, UpdateStatus};
 use evenkeel_planner::workload::{Ending, Slot, Task, TaskState, UserAction, WorkloadRecord};
 use evenkeel_wire::agbot::orchestration as wire;
 use evenkeel_wire::agbot::rollout::WorkloadUpdate;
-pub(super) use evenkeel_wire::exchange::time::millisecond_time as time;
+pub(crate) use evenkeel_wire::exchange::time::millisecond_time as time;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::caller::SeenNodes;
+use super::SeenNodes;
 use super::hidden;
 
 /// A node that the caller may not read.
@@ -28,17 +28,17 @@ const HIDDEN: &str = "?";
 
 /// View of a policy for one caller.
 #[derive(Clone, Copy)]
-pub(super) struct Shape<'a> {
-    pub(super) policy: &'a PolicyId,
+pub(crate) struct Shape<'a> {
+    pub(crate) policy: &'a PolicyId,
     /// The nodes that the caller may read.
-    pub(super) seen: &'a SeenNodes,
+    pub(crate) seen: &'a SeenNodes,
     /// The time.
-    pub(super) now: Timestamp,
+    pub(crate) now: Timestamp,
 }
 
 impl Shape<'_> {
     /// The name of a node: bare in the policy's organization.
-    pub(super) fn node(&self, node: &NodeId) -> String {
+    pub(crate) fn node(&self, node: &NodeId) -> String {
         match () {
             () if !self.seen.shows(node) => HIDDEN.to_owned(),
             () if node.org() == self.policy.org() => node.name().to_owned(),
@@ -47,7 +47,7 @@ impl Shape<'_> {
     }
 
     /// A slot: its number, or the name of its node.
-    pub(super) fn slot(&self, slot: &Slot) -> wire::SlotName {
+    pub(crate) fn slot(&self, slot: &Slot) -> wire::SlotName {
         match slot {
             Slot::Number(number) => wire::SlotName::Number(*number),
             Slot::Node(node) => wire::SlotName::Node(self.node(node)),
@@ -55,7 +55,7 @@ impl Shape<'_> {
     }
 
     /// The status of a policy.
-    pub(super) fn status(&self, status: &status::WorkloadStatus) -> wire::WorkloadStatus {
+    pub(crate) fn status(&self, status: &status::WorkloadStatus) -> wire::WorkloadStatus {
         let record = status.record.as_ref();
         let action = record.and_then(|record| record.action.as_ref());
         let is_shown = |text: &&String| self.seen.is_all() || !text.starts_with(status::UPDATE_PAUSED);
@@ -92,7 +92,7 @@ impl Shape<'_> {
     }
 
     /// The status of a policy that no agbot serves, or that this one has not read yet.
-    pub(super) fn unserved(&self, document: &Orchestration) -> wire::WorkloadStatus {
+    pub(crate) fn unserved(&self, document: &Orchestration) -> wire::WorkloadStatus {
         let none = Avail::NotApplicable.word().to_owned();
         wire::WorkloadStatus {
             policy: self.policy.to_string(),
@@ -110,13 +110,13 @@ impl Shape<'_> {
     }
 
     /// Describes the remainder of a deleted policy, without nodes that the caller may not read.
-    pub(super) fn removal_text(&self, removal: Removal<'_>) -> String {
+    pub(crate) fn removal_text(&self, removal: Removal<'_>) -> String {
         let waits_for = removal.waits_for.filter(|_| self.seen.is_all());
         Removal { waits_for, ..removal }.to_string()
     }
 
     /// The status of a policy that was deleted while instances run.
-    pub(super) fn removal(&self, removal: Removal<'_>) -> wire::WorkloadStatus {
+    pub(crate) fn removal(&self, removal: Removal<'_>) -> wire::WorkloadStatus {
         let none = Avail::NotApplicable.word().to_owned();
         wire::WorkloadStatus {
             mode: none,
@@ -170,7 +170,7 @@ impl Shape<'_> {
     }
 
     /// Returns the progress of an update; `has_tasks`: true for that of a policy with tasks.
-    pub(super) fn update(&self, update: &UpdateStatus, has_tasks: bool) -> wire::UpdateProgress {
+    pub(crate) fn update(&self, update: &UpdateStatus, has_tasks: bool) -> wire::UpdateProgress {
         let blocked = update.blocked.as_ref().filter(|blocked| blocked.is_shown(self.now));
         wire::UpdateProgress {
             state: update.state.word().to_owned(),
@@ -187,7 +187,7 @@ impl Shape<'_> {
     }
 
     /// The update of a workload as one of the hub's rollouts.
-    pub(super) fn workload_update(&self, record: &WorkloadRecord) -> WorkloadUpdate {
+    pub(crate) fn workload_update(&self, record: &WorkloadRecord) -> WorkloadUpdate {
         let update = self.update(&record.update, true);
         let mut text = format!("{}, {} of {} done", update.state, update.done, update.total);
         if update.failed > 0 {
@@ -233,7 +233,7 @@ impl Shape<'_> {
     }
 
     /// A task; `record`: the row of its workload, `agreement`: that of the task.
-    pub(super) fn task(
+    pub(crate) fn task(
         &self,
         task: &Task,
         record: Option<&WorkloadRecord>,
@@ -271,7 +271,7 @@ impl Shape<'_> {
     }
 
     /// An explanation; `node`: the only node that it is about.
-    pub(super) fn explanation(
+    pub(crate) fn explanation(
         &self,
         part: &str,
         found: &PartExplanation,
@@ -303,7 +303,7 @@ impl Shape<'_> {
     }
 
     /// Returns the nodes that one constraint eliminated.
-    pub(super) fn stage(&self, stage: &ExplainedConstraint) -> wire::ExplainedConstraint {
+    pub(crate) fn stage(&self, stage: &ExplainedConstraint) -> wire::ExplainedConstraint {
         let truncated = |count: u64, listed: usize| Some(count).filter(|count| *count != listed as u64);
         let eliminated = stage.eliminated.iter().map(|one| {
             let reason = if self.seen.shows(&one.node) { one.reason.clone() } else { String::new() };
@@ -323,7 +323,7 @@ impl Shape<'_> {
     }
 
     /// An event, without nodes that the caller may not read.
-    pub(super) fn event(&self, row: NumberedEvent) -> wire::OrchestrationEvent {
+    pub(crate) fn event(&self, row: NumberedEvent) -> wire::OrchestrationEvent {
         let NumberedEvent { seq, event } = row;
         let is_shown = match &event.node {
             Some(node) => self.seen.shows(node),
@@ -391,13 +391,13 @@ const ACTIONABLE: [&str; 7] =
     ["Frozen", "NodePaused", "Blocklist", "Capacity", "NoCandidate", "HAMinimum", "NodeDown"];
 
 /// Returns the rule that a hint is given for: one about which a user can do something, if there is one.
-pub(super) fn most_actionable(rules: &[String]) -> Option<&str> {
+pub(crate) fn most_actionable(rules: &[String]) -> Option<&str> {
     let actionable = ACTIONABLE.into_iter().find(|rule| rules.iter().any(|one| one == rule));
     actionable.or_else(|| rules.first().map(String::as_str))
 }
 
 /// Returns what to do about a rule by which `slots` are blocked; `has_tasks`: whether the policy has tasks, which actions of users change.
-pub(super) fn hint(rule: &str, slots: &[wire::BlockedSlot], has_tasks: bool) -> String {
+pub(crate) fn hint(rule: &str, slots: &[wire::BlockedSlot], has_tasks: bool) -> String {
     let text = match rule {
         "HAMinimum" if has_tasks => {
             "bring another member of the group back, set ha.offlinePeerPolicy to proceed, or continue without it with: hzn exchange deployment orchestration update POLICY resume --force"
@@ -427,7 +427,7 @@ pub(super) fn hint(rule: &str, slots: &[wire::BlockedSlot], has_tasks: bool) -> 
 }
 
 /// Returns the hint for a drain that waits.
-pub(super) fn drain_hint(slot: &wire::BlockedSlot) -> String {
+pub(crate) fn drain_hint(slot: &wire::BlockedSlot) -> String {
     format!(
         "make another node available for the instance, or stop it without one with: hzn exchange node orchestration set {} --availability drain --force",
         node_argument(slot)
