@@ -46,7 +46,7 @@ impl LoginGuard {
         let is_proven = self.proven.peek(&credentials, PROVEN, now).is_err();
         match self.limits.check(prefix, &name) {
             Err(wait) if !is_proven => {
-                self.failed.note(LoginFailure::Limited, Some(prefix), name);
+                self.failed.record(LoginFailure::Limited, Some(prefix), name);
                 Err(wait)
             }
             _ => Ok(()),
@@ -63,6 +63,6 @@ impl LoginGuard {
     /// Counts credentials that were refused.
     pub(crate) fn count_refused(&self, prefix: IpAddr, name: &str, credentials: &[u8]) {
         self.limits.count(prefix, &name, &credentials);
-        self.failed.note(LoginFailure::Refused, Some(prefix), name);
+        self.failed.record(LoginFailure::Refused, Some(prefix), name);
     }
 }

@@ -140,7 +140,7 @@ impl Core {
         loop {
             tokio::select! {
                 () = shutdown.cancelled() => break,
-                Some(order) = orders.recv() => self.take(order).await?,
+                Some(order) = orders.recv() => self.handle_order(order).await?,
                 _ = tick.tick() => {
                     self.apply(Event::Tick);
                     self.note_silence();
@@ -222,7 +222,7 @@ impl Core {
         self.apply(Event::Silent { secs });
     }
 
-    async fn take(&mut self, order: Order) -> Result<(), AgentError> {
+    async fn handle_order(&mut self, order: Order) -> Result<(), AgentError> {
         match order {
             Order::Apply(event, done) => {
                 self.apply(*event);
@@ -239,7 +239,7 @@ impl Core {
                 self.return_at = None;
                 if self.journal.superseded.take().is_some() {
                     tracing::info!("the other agent has stopped reporting: this one reports again");
-                    self.journal.note("reports to the hub again".to_owned(), clock::now_secs());
+                    self.journal.log_event("reports to the hub again".to_owned(), clock::now_secs());
                 }
                 if let Some(registration) = &mut self.journal.registration {
                     registration.was_known = true;
@@ -299,7 +299,7 @@ impl Core {
         let now = clock::now_secs();
         if let Some(note) = self.journal.state.apply(event, now).note {
             tracing::info!("{note}");
-            self.journal.note(note, now);
+            self.journal.log_event(note, now);
         }
     }
 

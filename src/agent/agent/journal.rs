@@ -126,7 +126,7 @@ impl Journal {
     }
 
     /// Adds an entry to the event log.
-    pub fn note(&mut self, message: String, at: u64) {
+    pub fn log_event(&mut self, message: String, at: u64) {
         self.log.push_back(LogEntry { id: self.next_entry, at, message });
         self.next_entry += 1;
         while self.log.len() > MOST_LOGGED {
@@ -208,7 +208,7 @@ impl JournalFile {
                 "{why}; the agent has lost its agreements, stops the services that ran under them, and gets new ones from the hub"
             );
             tracing::error!("{text}");
-            journal.note(text.clone(), clock::now_secs());
+            journal.log_event(text.clone(), clock::now_secs());
             journal.loss = Some(text);
         }
         journal
@@ -245,7 +245,7 @@ mod tests {
     fn journal_survives_and_keeps_its_identity() {
         let directory = tempfile::tempdir().unwrap();
         let (mut file, mut journal) = JournalFile::open(directory.path()).unwrap();
-        journal.note("hello".to_owned(), 7);
+        journal.log_event("hello".to_owned(), 7);
         journal.state.node = "a/b".to_owned();
         file.save(&journal).unwrap();
         let (_, again) = JournalFile::open(directory.path()).unwrap();
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn event_log_is_bounded() {
         let mut journal = Journal::default();
-        (0..500).for_each(|number| journal.note(number.to_string(), number));
+        (0..500).for_each(|number| journal.log_event(number.to_string(), number));
         assert_eq!(journal.log.len(), MOST_LOGGED);
         assert_eq!(journal.log.back().map(|entry| entry.id), Some(499));
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::context::{Context, Exchange, UserOptions, Watch};
 use crate::exit::{CliError, Outcome};
-use crate::output::{Table, View, note};
+use crate::output::{Table, View, print_note};
 use crate::reasons::reasons;
 use crate::resource::kinds::{NODES, POLICIES};
 use crate::resource::require_if_empty;
@@ -119,7 +119,7 @@ pub async fn run(arguments: AgbotArguments, context: &Context) -> Outcome {
                 }
                 agbot.failed(&format!("confirming the stop of agreement {agreement}"), &error)
             })?;
-            note(format!("the instance of agreement {agreement} counts as stopped"));
+            print_note(format!("the instance of agreement {agreement} counts as stopped"));
             Ok(())
         }
         AgbotCommand::Reasons { node, policy, watch } => {

@@ -12,7 +12,7 @@ use evenkeel_ids::NodeId;
 use serde_json::Value;
 
 use crate::exit::{CliError, Outcome};
-use crate::output::{Screen, View, note};
+use crate::output::{Screen, View, print_note};
 use crate::server::{Server, Trace};
 use crate::settings::{self, Settings, with_api_path};
 
@@ -216,7 +216,7 @@ impl Context {
         let trace = Trace { url: url.clone(), is_verbose: self.is_verbose, is_dry_run: self.is_dry_run };
         let transport = transport.observed_by(Arc::new(trace));
         if caller.is_some() && is_plain_off_loopback(&url) && !PLAIN_WARNED.swap(true, Ordering::Relaxed) {
-            note(format!(
+            print_note(format!(
                 "warning: {url} is called without TLS, so others on the network can read the credentials; use https"
             ));
         }
@@ -246,7 +246,7 @@ impl Context {
                 // The hub may be restarted meanwhile.
                 Err(error) if error.is_retryable && shown.is_some() => {
                     if !is_out_of_date {
-                        note(format!("out of date: {}; trying again", error.why));
+                        print_note(format!("out of date: {}; trying again", error.why));
                     }
                     is_out_of_date = true;
                 }

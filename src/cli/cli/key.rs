@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::exit::{CliError, Exit, Outcome};
-use crate::output::{View, note};
+use crate::output::{View, print_note};
 use crate::settings::{self, Settings};
 use crate::text_file::read_text;
 
@@ -251,7 +251,7 @@ fn create(context: &Context, bits: usize, private: &Path, public: &Path, is_forc
         let why = format!("{bits} bits do not protect anything");
         return Err(CliError::input("no key was created", why, "use 2048 bits or more"));
     }
-    note(format!("making an RSA key of {bits} bits; this can take a while"));
+    print_note(format!("making an RSA key of {bits} bits; this can take a while"));
     let refuse = |error: evenkeel_wire::agreement::keys::KeyError| {
         CliError::input("no key was created", error.to_string(), "choose another length")
     };

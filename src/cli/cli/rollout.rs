@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::context::{Context, Exchange, UserOptions, Watch};
 use crate::exit::{CliError, Outcome};
-use crate::output::{Table, View, note};
+use crate::output::{Table, View, print_note};
 use crate::resource::kinds::{GROUPS, POLICIES};
 use crate::resource::{require_if_empty, require_selectors};
 use crate::update_text::blocked_text;
@@ -242,7 +242,7 @@ async fn act(
         ));
     };
     for refused in &found.refused {
-        note(format!("not changed: {refused}"));
+        print_note(format!("not changed: {refused}"));
     }
     if chosen.wait.limit.is_none() {
         return context.screen.show(&view([found.rollouts, found.workloads].concat()));

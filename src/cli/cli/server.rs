@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::constraints;
 use crate::exit::{CliError, Outcome};
-use crate::output::{note, warn};
+use crate::output::{print_note, warn};
 
 /// One server: an exchange, an agbot or an agent.
 #[derive(Debug, Clone)]
@@ -76,7 +76,7 @@ impl Server {
     /// Reports what a write did; nothing with `--dry-run`, which did not do it.
     pub fn report_done(&self, text: &str) {
         if !self.is_dry_run {
-            note(text);
+            print_note(text);
         }
     }
 
@@ -113,9 +113,9 @@ impl Observer for Trace {
         if !self.is_dry_run || method == Method::GET || is_plan(request) {
             return None;
         }
-        note(format!("dry run: {method} {}{}", self.url, request.uri().path()));
+        print_note(format!("dry run: {method} {}{}", self.url, request.uri().path()));
         if !request.body().is_empty() {
-            note(shown_body(request.body()));
+            print_note(shown_body(request.body()));
         }
         let mut response = Response::new(Bytes::new());
         *response.status_mut() =
@@ -127,7 +127,7 @@ impl Observer for Trace {
         if self.is_verbose {
             let result =
                 outcome.map_or_else(ToString::to_string, |response| response.status().as_u16().to_string());
-            note(format!("[verbose] {method} {}{path}: {result}", self.url));
+            print_note(format!("[verbose] {method} {}{path}: {result}", self.url));
         }
         for text in outcome.ok().into_iter().flat_map(|response| constraints::warnings(response.headers())) {
             warn(text);

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::confirm::confirm_by;
 use crate::context::{Context, Exchange};
 use crate::exit::Outcome;
-use crate::output::note;
+use crate::output::print_note;
 use crate::server::Server;
 
 /// Policies in one question, at most.
@@ -151,7 +151,7 @@ async fn stops_of(agbot: &Server, exchange: &Exchange, write: &Write) -> Vec<Sto
             let planned = match agbot.client.plan_stops(org, write).await {
                 Ok(planned) => planned.unwrap_or_default(),
                 Err(error) => {
-                    note(format!("the instances that this stops are not counted: {error}"));
+                    print_note(format!("the instances that this stops are not counted: {error}"));
                     return Vec::new();
                 }
             };
@@ -176,7 +176,7 @@ pub async fn show_stops(context: &Context, exchange: &Exchange, writes: &[Write]
     }
     let Ok(agbot) = context.agbot(exchange) else { return ended };
     if let Some(others) = writes.len().checked_sub(MOST_PLANNED).filter(|others| *others > 0) {
-        note(format!("{others} more writes may stop instances: these are not counted"));
+        print_note(format!("{others} more writes may stop instances: these are not counted"));
     }
     // The plan of a policy that is written itself is that of its document.
     let (of_policies, of_others): (Vec<&Write>, Vec<&Write>) =
@@ -188,7 +188,7 @@ pub async fn show_stops(context: &Context, exchange: &Exchange, writes: &[Write]
                 continue;
             }
             let most = if is_exact { "" } else { "at most " };
-            note(format!(
+            print_note(format!(
                 "this write stops {most}{stopped} of {instances} instances of deployment policy {policy}"
             ));
             if stopped >= instances {
@@ -218,7 +218,7 @@ pub async fn confirm_stops(
     let is_confirmed =
         confirm_by(confirmation.option, &question, confirmation.is_given || exchange.server.is_dry_run)?;
     if !is_confirmed {
-        note("nothing was written");
+        print_note("nothing was written");
     }
     Ok(is_confirmed)
 }

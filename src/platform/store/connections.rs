@@ -80,19 +80,19 @@ impl Connections {
     /// # Errors
     /// Those of the pool.
     pub async fn acquire(self: &Arc<Connections>) -> Result<Connection, sqlx::Error> {
-        if let Some(connection) = self.take().await {
+        if let Some(connection) = self.reuse_last().await {
             return Ok(connection);
         }
         let _waits = Waits::new(&self.waiting);
         // One that returned before this caller was registered as waiting.
-        if let Some(connection) = self.take().await {
+        if let Some(connection) = self.reuse_last().await {
             return Ok(connection);
         }
         Ok(self.lend(self.pool.acquire().await?, 0))
     }
 
     /// Returns the connection that was used last. When it was idle it is tested, and the others, idle for longer, go to the pool.
-    async fn take(self: &Arc<Connections>) -> Option<Connection> {
+    async fn reuse_last(self: &Arc<Connections>) -> Option<Connection> {
         let (last, idle) = {
             let mut kept = self.kept();
             let last = kept.pop()?;

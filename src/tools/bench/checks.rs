@@ -99,13 +99,13 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
         Row::new("events of the planner in a round in which nothing changed", counts.events as f64, "")
             .lasting_target(Target::AtMost(0.0)),
     );
-    report.note(format!(
+    report.add_note(format!(
         "{} checks were made in {:.0} s; the first round, of all targets at once, took {:.1} s.",
         counts.checks,
         took.as_secs_f64(),
         first.as_secs_f64()
     ));
-    report.note("Naive: for each target a row is read, the request is sent by a client of its own, and the time is written; the CPU of the database does not count.");
+    report.add_note("Naive: for each target a row is read, the request is sent by a client of its own, and the time is written; the CPU of the database does not count.");
     Ok(report)
 }
 

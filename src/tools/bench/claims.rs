@@ -68,9 +68,9 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
         Row::new("the same with a locked table that has a key", as_agbot / turns, "/s")
             .beside("with LOCK TABLE and a key", with_key / turns),
     );
-    report.note("Each client asks for a member of a group of its own; all ways decide by the same rules, record the same events and commit durably. The held claims belong to other groups.");
-    report.note("The reference's tables have no key (contract, agbot 3.1), so the holder of the lock reads all claims; the second row adds our keys to the locked table.");
-    report.note(stage.version().await?);
+    report.add_note("Each client asks for a member of a group of its own; all ways decide by the same rules, record the same events and commit durably. The held claims belong to other groups.");
+    report.add_note("The reference's tables have no key (contract, agbot 3.1), so the holder of the lock reads all claims; the second row adds our keys to the locked table.");
+    report.add_note(stage.version().await?);
     Ok(report)
 }
 
@@ -181,7 +181,7 @@ impl ClaimClient {
     async fn take_and_release(&self) -> Result<(), AgbotError> {
         match &self.way {
             Way::Agbot { claims, leases } => {
-                let claim = self.take(claims).await?;
+                let claim = self.grant(claims).await?;
                 let lease = leases[self.client % leases.len()];
                 let (claim, why) = (claim.reference(), ReleaseReason::Done);
                 let end = ClaimEnd { lease, claim, why, at: Timestamp::now() };
@@ -197,7 +197,7 @@ impl ClaimClient {
         }
     }
 
-    async fn take(&self, claims: &ClaimBatches) -> Result<Claim, AgbotError> {
+    async fn grant(&self, claims: &ClaimBatches) -> Result<Claim, AgbotError> {
         let upgrade = AgentUpgradeRequest {
             group: self.group.clone(),
             members: self.members.clone(),

@@ -66,14 +66,15 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     registrations(stage, if options.short { REGISTERED_SHORT } else { REGISTERED }, &mut report).await?;
     bench.first_contacts(&scribe, &mut report).await?;
     report.push(Row::new("resident with the whole fleet's logins", exchange.resident_mib(), "MiB"));
-    report.note(format!(
+    report.add_note(format!(
         "{} nodes in groups of two, {CONNECTIONS} connections, {}; CPU is the exchange's.",
         size.nodes,
         stage.version().await?
     ));
-    report.note("Half load is half of the requests a second that the same connections got when they sent without pause; p99 is the median of the p99 of several runs.");
+    report.add_note("Half load is half of the requests a second that the same connections got when they sent without pause; p99 is the median of the p99 of several runs.");
 
-    report.note("The reference's figures were measured the same way on other occasions, not in this run.");
+    report
+        .add_note("The reference's figures were measured the same way on other occasions, not in this run.");
     Ok(report)
 }
 

@@ -60,14 +60,14 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
             .target(Target::RatioAtLeast(SHARE)),
     );
     report.push(Row::new("p99 of one create or delete", median(slow), "ms"));
-    report.note(format!(
+    report.add_note(format!(
         "{} runs without sequencing the changes and sealing the audit records. Each value is the median of several runs that take turns, so that \
          a disk that changes its speed favours none of them; {}.",
         other.name(),
         stage.version().await?
     ));
     if matches!(other, Other::Loop { .. }) {
-        report.note(
+        report.add_note(
             "pgbench was not found next to the PostgreSQL binaries: an internal loop ran the statements.",
         );
     }

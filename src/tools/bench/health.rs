@@ -73,7 +73,7 @@ pub(super) fn measure(size: FleetSize, report: &mut Report) -> Result<(), Failur
         Row::new(format!("memory of {count} health events"), resident - before, "MiB")
             .lasting_target(Target::AtMost(MEMORY_MIB)),
     );
-    report.note("Naive, for the health of an organization: every workload, unit and instance is evaluated by itself, reported about or not.");
+    report.add_note("Naive, for the health of an organization: every workload, unit and instance is evaluated by itself, reported about or not.");
     Ok(())
 }
 

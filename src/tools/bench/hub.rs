@@ -58,16 +58,20 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
             .beside("without a request", each(idle_statements.total())),
     );
     report.push(Row::new("resident", hub.resident_mib(), "MiB"));
-    report.note(format!(
+    report.add_note(format!(
         "{} nodes in groups of two, each with a heartbeat or a poll every {PERIOD_SECS:.0} s ({rate:.0}/s).",
         nodes.count()
     ));
-    report.note(format!(
+    report.add_note(format!(
         "Statements in {} s without a request: {}.",
         length.as_secs(),
         idle_statements.list()
     ));
-    report.note(format!("Statements in {} s with heartbeats: {}.", length.as_secs(), busy_statements.list()));
+    report.add_note(format!(
+        "Statements in {} s with heartbeats: {}.",
+        length.as_secs(),
+        busy_statements.list()
+    ));
     Ok(report)
 }
 

@@ -68,7 +68,7 @@ pub fn run(arguments: &IndexArguments) -> Result<Report, Failure> {
     let mut report = Report::new("index");
     measure_policies(&size, &mut report)?;
     measure_nodes(&size, &mut report)?;
-    report.note("Each question is one evaluation on one thread; the naive way asks every node, or every policy, in turn and gives the same results.");
+    report.add_note("Each question is one evaluation on one thread; the naive way asks every node, or every policy, in turn and gives the same results.");
     Ok(report)
 }
 
@@ -115,7 +115,7 @@ fn measure_policies(size: &Size, report: &mut Report) -> Result<(), Failure> {
             .beside("before", before)
             .lasting_target(Target::AtMost(MEMORY_MIB)),
     );
-    report.note(format!(
+    report.add_note(format!(
         "The index was built in {:.1} s; {rounds} different policies found {} nodes on average. The naive time is that of {sample_size} nodes, times {scale:.0}.",
         built.as_secs_f64(),
         found / u64::from(rounds)
@@ -154,7 +154,7 @@ fn measure_nodes(size: &Size, report: &mut Report) -> Result<(), Failure> {
             .lasting_target(Target::RatioAtMost(FASTER)),
     );
     let average = found / rounds as usize;
-    report.note(format!("{rounds} changed nodes satisfied {average} policies on average."));
+    report.add_note(format!("{rounds} changed nodes satisfied {average} policies on average."));
     Ok(())
 }
 

@@ -56,7 +56,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     for (origin, (flooded, attack)) in &mut floods {
         add_rows(&mut report, *origin, flooded, *attack, &mut quiet, length);
     }
-    report.note(format!(
+    report.add_note(format!(
         "{POLL_RATE:.0} polls/s of {} nodes over {POLL_CONNECTIONS} connections; bad logins over {ATTACK_CONNECTIONS} connections, each with \
          another password, half of them as {} nodes whose tokens are kept as Argon2id, half under names that nobody has.",
         nodes.count(),

@@ -59,8 +59,8 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     report.push(Row::new("hub: of that its own", idle_private, "MiB"));
     report.push(Row::new("agent: of that its own", agent.private_mib(), "MiB"));
     service.check()?;
-    report.note("Its own: RssAnon. The rest are pages of the program's file, which all processes of the program share and the system takes back when it needs them.");
-    report.note(format!(
+    report.add_note("Its own: RssAnon. The rest are pages of the program's file, which all processes of the program share and the system takes back when it needs them.");
+    report.add_note(format!(
         "Memory is VmRSS after {} s of rest; the agent uses the process driver, and its service responds at the end.",
         settle.as_secs()
     ));
@@ -105,7 +105,7 @@ async fn measure_starts(
     }
     report.push(Row::new("hub: the same on an empty database, which it migrates", median(empty), "ms"));
     report.push(Row::new("hub: start to ready (agbot has read everything)", median(ready), "ms"));
-    report.note(format!(
+    report.add_note(format!(
         "Times are the median of {starts} starts, from the start of the process to the response of {VERSION}; PostgreSQL is up."
     ));
     Ok((hub.hub, hub.address))

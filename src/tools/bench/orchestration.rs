@@ -55,8 +55,8 @@ pub fn run(options: Options) -> Result<Report, Failure> {
     measure_placement(slots, &mut report)?;
     super::orchestration_domains::measure(slots, &mut report)?;
     super::health::measure(size, &mut report)?;
-    report.note("The fleet is built by the agbot's events, with agreements and node status; each workload may run on a tenth of the nodes. A decision includes applying its event to the model.");
-    report.note("Naive, for a failed task: all nodes of the workload are evaluated and all its slots are compared. For a reconcile: slot after slot, each with a ranking of its own. For a placement: every node is evaluated for every instance. For an explanation: every node is evaluated again.");
+    report.add_note("The fleet is built by the agbot's events, with agreements and node status; each workload may run on a tenth of the nodes. A decision includes applying its event to the model.");
+    report.add_note("Naive, for a failed task: all nodes of the workload are evaluated and all its slots are compared. For a reconcile: slot after slot, each with a ranking of its own. For a placement: every node is evaluated for every instance. For an explanation: every node is evaluated again.");
     Ok(report)
 }
 
@@ -120,7 +120,7 @@ fn measure_failures(size: FleetSize, report: &mut Report) -> Result<(), Failure>
             .beside("before", before)
             .lasting_target(Target::AtMost(MEMORY_MIB)),
     );
-    report.note(format!("The model of {all} tasks was built in {:.1} s.", built.as_secs_f64()));
+    report.add_note(format!("The model of {all} tasks was built in {:.1} s.", built.as_secs_f64()));
     Ok(())
 }
 

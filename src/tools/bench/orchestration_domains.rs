@@ -37,7 +37,7 @@ const NAIVE_ROUNDS: u32 = 20;
 pub fn measure(nodes: u32, report: &mut Report) -> Result<(), Failure> {
     measure_one_instance(nodes, report)?;
     measure_upgrade(nodes, report)?;
-    report.note(format!(
+    report.add_note(format!(
         "With domains: {FAULT_DOMAINS} fault domains on two levels, {UPGRADE_DOMAINS} upgrade domains, {} tasks that use three capacities. Naive: every node is tested against the instances and capacities of all, for each instance.",
         nodes * TASKS_PER_NODE,
     ));

@@ -72,7 +72,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     for (name, requests) in [("idle poll", &polls), ("heartbeat", &heartbeats)] {
         statements(name, stage, &load(address, FEW, requests), length / 3, &mut report).await?;
     }
-    report.note(format!(
+    report.add_note(format!(
         "Kept-alive connections; a server's CPU is its user and system time from /proc; the servers took {TURNS} turns each, and hello \
          world was another process in each."
     ));
@@ -95,7 +95,7 @@ async fn statements(
             .beside("requests", outcome.rate())
             .lasting_target(Target::AtMost(RUNS_PER_SECOND)),
     );
-    report.note(format!(
+    report.add_note(format!(
         "{name}: {} requests in {:.1} s; the server wrote down these statements: {}.",
         outcome.count,
         outcome.secs,

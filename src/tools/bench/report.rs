@@ -164,7 +164,7 @@ impl Report {
     }
 
     /// Adds what a reader of the numbers must know.
-    pub fn note(&mut self, note: impl Into<String>) {
+    pub fn add_note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
 

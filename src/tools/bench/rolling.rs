@@ -30,14 +30,14 @@ pub fn run(options: Options) -> Result<Report, Failure> {
             compare(groups, members, is_heterogeneous, &mut report)?;
         }
     }
-    report.note(format!(
+    report.add_note(format!(
         "Simulated time from the new policies to the last new copy; a copy starts in {} s and is watched {MONITOR_SECS} s; an agbot polls about once a second.",
         START_MILLIS / 1000
     ));
-    report.note(
+    report.add_note(
         "Heterogeneous: one member of each group runs a second service, which is upgraded at the same time.",
     );
-    report.note("Without groups the same nodes get the same policies; all replace their copies at once. Planner: CPU time of all its decisions, divided by the copies.");
+    report.add_note("Without groups the same nodes get the same policies; all replace their copies at once. Planner: CPU time of all its decisions, divided by the copies.");
     Ok(report)
 }
 

@@ -55,12 +55,12 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
             None => row,
         });
     }
-    report.note(format!(
+    report.add_note(format!(
         "PATCH of {} nodes over {CONNECTIONS} connections, each exchange with its share of them and of the nodes; {}.",
         nodes.count(),
         stage.version().await?
     ));
-    report.note(
+    report.add_note(
         "The rate is a quarter of what one exchange did without pause, so that three processes on the same processors bear it, too. Each value \
          is the median of several runs that take turns.",
     );

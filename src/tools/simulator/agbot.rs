@@ -70,7 +70,7 @@ pub(crate) fn start(world: &mut World, index: usize) {
     for event in &events {
         agbot.model.apply(event, now);
     }
-    world.note(format!("agbot {index} starts"));
+    world.trace_line(format!("agbot {index} starts"));
     world.schedule(100, ScheduledEvent::Poll { agbot: index, incarnation });
     world.schedule(100, ScheduledEvent::Tail { agbot: index, incarnation });
 }
@@ -79,7 +79,7 @@ pub(crate) fn kill(world: &mut World, index: usize) {
     if let Some(agbot) = world.agbots.get_mut(index) {
         agbot.is_up = false;
         agbot.incarnation += 1;
-        world.note(format!("agbot {index} dies"));
+        world.trace_line(format!("agbot {index} dies"));
     }
     if world.deliberate.loses_messages {
         let leases = &world.database.leases;
@@ -237,7 +237,7 @@ pub(crate) fn handle(world: &mut World, index: usize, event: &Event, mail: Optio
     }
     for event in &decision.report.events {
         let line = format!("agbot {index}: {} {}", event.kind, event.text);
-        world.note(line);
+        world.trace_line(line);
         if event.kind == "rollout.paused" {
             world.checker.held_count += 1;
         }
@@ -312,7 +312,7 @@ pub(crate) fn deliver(world: &mut World, index: usize, incarnation: u32) {
                 std::iter::once(row).chain(rows).chain(world.database.outbox.drain(..)).collect();
             kill(world, index);
             return world
-                .note(format!("agbot {index} died after it sent a message, before it recorded that"));
+                .trace_line(format!("agbot {index} died after it sent a message, before it recorded that"));
         }
     }
 }
@@ -339,13 +339,13 @@ pub(crate) fn execute(
     let was_live = cancelled(&command.action).and_then(|id| world.database.agreements.get(id)).cloned();
     let is_capable = |node: &NodeId| agbot.model.is_capable(node);
     let outcome = world.database.execute(&command, group.as_ref(), &is_capable, now);
-    world.note(format!("agbot {index}: {} -> {}", text(&command.action), outcome_text(&outcome)));
+    world.trace_line(format!("agbot {index}: {} -> {}", text(&command.action), outcome_text(&outcome)));
     if let Some(agreement) = was_live.filter(Agreement::is_live) {
         super::invariants::cancel_committed(world, &command.action, &agreement, &outcome);
     }
     if world.chance(world.faults.crash_after_commit) {
         kill(world, index);
-        world.note(format!("agbot {index} died after a commit, before any other effect"));
+        world.trace_line(format!("agbot {index} died after a commit, before any other effect"));
         return;
     }
     if let Some(id) = mail {

@@ -278,7 +278,7 @@ pub(crate) fn kill_machine(world: &mut World, node: &NodeId) {
     for service in lost {
         world.checker.note_unplanned(world.millis, node, &service);
     }
-    world.note(format!("machine {node} dies"));
+    world.trace_line(format!("machine {node} dies"));
 }
 
 /// Crashes the agent's process; instances continue.
@@ -289,7 +289,7 @@ pub(crate) fn kill_process(world: &mut World, node: &NodeId) {
     for held in agent.held.values_mut().filter(|held| held.container == Container::Starting) {
         held.container = Container::None;
     }
-    world.note(format!("agent process of {node} dies"));
+    world.trace_line(format!("agent process of {node} dies"));
 }
 
 /// Cuts a running agent off from the hub for a while; its instances go on.
@@ -298,7 +298,7 @@ pub(crate) fn cut_off(world: &mut World, node: &NodeId) {
     let until = world.millis + duration;
     let Some(agent) = world.agents.get_mut(node).filter(|agent| agent.is_up) else { return };
     agent.cut_until_millis = until;
-    world.note(format!("{node} loses its contact to the hub for {duration} ms"));
+    world.trace_line(format!("{node} loses its contact to the hub for {duration} ms"));
     schedule(world, node, duration, AgentTimer::Contact);
 }
 
@@ -319,7 +319,7 @@ pub(crate) fn restore_contact(world: &mut World, node: &NodeId) {
     agent.cut_until_millis = 0;
     let mail = std::mem::take(&mut agent.mail);
     world.checker.note_start(world.millis, node);
-    world.note(format!("{node} has contact to the hub again"));
+    world.trace_line(format!("{node} has contact to the hub again"));
     agent_tasks::read(world, node);
     for message in mail {
         receive(world, node, message);
@@ -345,7 +345,7 @@ pub(crate) fn receive(world: &mut World, node: &NodeId, message: ToAgent) {
         return;
     }
     handle(world, node, message);
-    agent_tasks::note(world, node);
+    agent_tasks::report_states(world, node);
 }
 
 fn handle(world: &mut World, node: &NodeId, message: ToAgent) {
@@ -360,7 +360,7 @@ fn handle(world: &mut World, node: &NodeId, message: ToAgent) {
             let is_beside = |id: &AgreementId| has_task(id) && has_task(&agreement);
             let is_taken = agent.held.iter().any(|(id, held)| held.policy == policy && !is_beside(id));
             if agent.held.contains_key(&agreement) || is_taken {
-                return world.note(format!("{node} ignores the proposal {agreement:?}"));
+                return world.trace_line(format!("{node} ignores the proposal {agreement:?}"));
             }
             let held = Held {
                 policy,
@@ -460,7 +460,7 @@ pub(crate) fn end(world: &mut World, node: &NodeId, agreement: &AgreementId, rea
         return;
     };
     agent_tasks::note_end(world, node, agreement, reason);
-    world.note(format!("{node} ends {agreement:?} {} {}: {why}", held.policy, held.version));
+    world.trace_line(format!("{node} ends {agreement:?} {} {}: {why}", held.policy, held.version));
     if held.container == Container::Running {
         super::invariants::instance_stopped(world, node, agreement, &held, reason.is_none());
     }
@@ -505,7 +505,7 @@ pub(crate) fn timer(world: &mut World, node: &NodeId, incarnation: u32, timer: A
         AgentTimer::Check { task } => task_health::check(world, node, &task),
         AgentTimer::Command { task, command } => task_health::carry_out(world, node, &task, &command),
     }
-    agent_tasks::note(world, node);
+    agent_tasks::report_states(world, node);
 }
 
 /// Reports the node's agreements and instances.
@@ -550,7 +550,7 @@ fn started(world: &mut World, node: &NodeId, agreement: &AgreementId) {
     };
     held.container = Container::Running;
     let (policy, key) = (held.policy.clone(), (held.service.clone(), held.version.clone()));
-    world.note(format!("{node} runs {policy} {} ({agreement:?})", key.1));
+    world.trace_line(format!("{node} runs {policy} {} ({agreement:?})", key.1));
     if let Some(Quality::EndsAfter(secs)) = world.quality.get(&key).copied() {
         schedule(world, node, secs * 1000, AgentTimer::Ended { agreement: agreement.clone() });
     }

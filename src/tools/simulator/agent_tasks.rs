@@ -104,7 +104,7 @@ pub(crate) fn read(world: &mut World, node: &NodeId) {
         agent::start_container(world, node, &agreement);
     }
     task_health::follow(world, node);
-    note(world, node);
+    report_states(world, node);
 }
 
 /// Returns the acknowledged agreements that may run and do not.
@@ -152,7 +152,7 @@ pub(crate) fn note_exit(world: &mut World, node: &NodeId, agreement: &AgreementI
 }
 
 /// Reports the tasks whose states have changed.
-pub(crate) fn note(world: &mut World, node: &NodeId) {
+pub(crate) fn report_states(world: &mut World, node: &NodeId) {
     if !agent::has_contact(world, node) {
         return;
     }

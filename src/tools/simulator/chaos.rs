@@ -283,7 +283,7 @@ fn publish(world: &mut World) {
         _ => Quality::Good,
     };
     let version = format!("{}.0.0", world.number());
-    world.note(format!("policy {} wants {version} ({quality:?})", policy.id));
+    world.trace_line(format!("policy {} wants {version} ({quality:?})", policy.id));
     add_service(world, policy.service.name(), &version, quality);
     policy.versions.truncate(1);
     if let Some(entry) = policy.versions.first_mut() {
@@ -297,7 +297,7 @@ fn revive_agents(world: &mut World) {
     let down: Vec<NodeId> =
         world.agents.iter().filter(|(_, agent)| !agent.is_up).map(|(id, _)| id.clone()).collect();
     if let Some(node) = pick(world, &down) {
-        world.note(format!("{node} comes back"));
+        world.trace_line(format!("{node} comes back"));
         agent::start(world, &node);
     }
 }
@@ -313,7 +313,7 @@ fn revive_agbots(world: &mut World) {
 fn pause_agbot(world: &mut World) {
     let (index, pause) = (some_agbot(world), world.between(3_000, 30_000));
     world.agbots[index].paused_until_millis = world.millis + pause;
-    world.note(format!("agbot {index} is suspended for {pause} ms"));
+    world.trace_line(format!("agbot {index} is suspended for {pause} ms"));
 }
 
 fn jump_clock(world: &mut World) {
@@ -322,7 +322,7 @@ fn jump_clock(world: &mut World) {
     let (size, forward) = (world.between(least, most), world.chance(0.5));
     let size = i64::try_from(size).unwrap_or(0);
     world.clock_offset_millis += if forward { size } else { -size };
-    world.note(format!("the clock jumps {} by {size} ms", if forward { "ahead" } else { "back" }));
+    world.trace_line(format!("the clock jumps {} by {size} ms", if forward { "ahead" } else { "back" }));
 }
 
 fn move_node(world: &mut World) {
@@ -332,10 +332,10 @@ fn move_node(world: &mut World) {
     world.checker.note_moved(world.millis, &node);
     if group.members.contains(&node) {
         group.members.remove(&node);
-        world.note(format!("{node} leaves {}", group.id));
+        world.trace_line(format!("{node} leaves {}", group.id));
     } else {
         group.members.insert(node.clone());
-        world.note(format!("{node} joins {}", group.id));
+        world.trace_line(format!("{node} joins {}", group.id));
     }
     world.exchange.put_group(group);
 }
@@ -348,7 +348,7 @@ fn change_node_policy(world: &mut World) {
     if let Some(stored) = world.exchange.nodes.get_mut(&node) {
         stored.policy = policy;
         world.exchange.feed.push(super::exchange::Resource::NodePolicy(node.clone()));
-        world.note(format!("{node} moves to site {site}"));
+        world.trace_line(format!("{node} moves to site {site}"));
     }
 }
 
@@ -369,7 +369,7 @@ pub(crate) fn set_availability(world: &mut World, node: &NodeId, availability: A
         // In some worlds nodes are drained for upgrades, after which their instances return.
         stored.facts.is_in_upgrade = availability == Availability::Drain && world.seed.is_multiple_of(2);
         world.exchange.feed.push(super::exchange::Resource::Node(node.clone()));
-        world.note(format!("{node} is to be {availability:?}"));
+        world.trace_line(format!("{node} is to be {availability:?}"));
     }
 }
 
@@ -384,7 +384,7 @@ fn change_policy(world: &mut World) {
     };
     policy.policy.constraints = [constraint].into_iter().collect();
     policy.last_updated = Some(world.now());
-    world.note(format!("policy {} now requires {constraint}", policy.id));
+    world.trace_line(format!("policy {} now requires {constraint}", policy.id));
     world.exchange.put_policy(policy);
 }
 
@@ -394,7 +394,7 @@ fn forget_policy(world: &mut World) {
     if policies.len() > 1
         && let Some(policy) = pick(world, &policies)
     {
-        world.note(format!("policy {policy} is deleted"));
+        world.trace_line(format!("policy {policy} is deleted"));
         world.exchange.remove_policy(&policy);
     }
 }
@@ -404,13 +404,13 @@ fn reinstall_node(world: &mut World) {
     world.edited_at_millis = world.millis;
     let Some(node) = some_node(world) else { return };
     if world.agents.get(&node).is_some_and(|agent| agent.is_up) && world.chance(0.6) {
-        world.note(format!("{node} is deleted while its agent is alive"));
+        world.trace_line(format!("{node} is deleted while its agent is alive"));
         let now = world.now();
         world.exchange.remove_live_node(&node, now);
         return agent::refuse(world, &node);
     }
     agent::kill_machine(world, &node);
-    world.note(format!("{node} is deleted and registers anew"));
+    world.trace_line(format!("{node} is deleted and registers anew"));
     register_anew(world, &node);
 }
 
@@ -424,7 +424,7 @@ pub(crate) fn leave(world: &mut World, node: &NodeId) {
         agent::end(world, node, &agreement, None, "its node was deleted");
     }
     world.exchange.confirm_departure(node);
-    world.note(format!("{node} has stopped everything and registers anew"));
+    world.trace_line(format!("{node} has stopped everything and registers anew"));
     register_anew(world, node);
 }
 
@@ -454,7 +454,7 @@ pub(crate) fn request_action(world: &mut World, policy: &PolicyId, action: Rollo
     let requester = Requester { actor: "o/operator", now: world.now() };
     let count = world.database.act_on_rollouts(policy, action, requester);
     if count > 0 {
-        world.note(format!("the operator requests {action:?} of {count} rollouts of {policy}"));
+        world.trace_line(format!("the operator requests {action:?} of {count} rollouts of {policy}"));
     }
 }
 
@@ -462,7 +462,7 @@ pub(crate) fn request_action(world: &mut World, policy: &PolicyId, action: Rollo
 fn free_claims(world: &mut World) {
     let groups: Vec<GroupId> = world.exchange.groups.keys().cloned().collect();
     if let Some(group) = pick(world, &groups) {
-        world.note(format!("the operator frees the claims of {group}"));
+        world.trace_line(format!("the operator frees the claims of {group}"));
         world.database.free_claims(&group);
     }
 }
@@ -485,7 +485,7 @@ fn upgrade_agent(world: &mut World) {
         let number = world.number() + 1_000_000;
         let claim = request.into_claim(number, now);
         let key = (group.id.clone(), Scope::Agent);
-        world.note(format!("{node} may upgrade its agent"));
+        world.trace_line(format!("{node} may upgrade its agent"));
         world.database.claims.insert(key.clone(), claim);
         world.database.log.push(super::database::Row::Claim(key));
         agent::kill_process(world, &node);
@@ -494,7 +494,7 @@ fn upgrade_agent(world: &mut World) {
 
 /// Ends all faults: all processes run, messages arrive.
 fn repair(world: &mut World) {
-    world.note("faults are over; everything is repaired".to_owned());
+    world.trace_line("faults are over; everything is repaired".to_owned());
     world.faults = Faults::default();
     world.stop_chaos();
     world.is_repaired = true;
@@ -531,7 +531,7 @@ fn publish_good_versions(world: &mut World) {
             entry.version = version;
         }
         policy.last_updated = Some(world.now());
-        world.note(format!("the operator sets {} to a good version", policy.id));
+        world.trace_line(format!("the operator sets {} to a good version", policy.id));
         world.exchange.put_policy(policy);
     }
 }

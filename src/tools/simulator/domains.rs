@@ -43,7 +43,7 @@ pub(crate) fn build(world: &mut World) {
             choose(world, &[None, Some("fd:/a/r1"), Some("fd:/a/r2"), Some("fd:/b/r1"), Some("fd:/c")]);
         let upgrade_domain = choose(world, &[None, Some("u1"), Some("u2"), Some("u3")]);
         let memory = choose(world, &[None, Some(100.0), Some(250.0)]);
-        world.note(format!("{node} is in {fault_domain:?} and {upgrade_domain:?}, and has {memory:?}"));
+        world.trace_line(format!("{node} is in {fault_domain:?} and {upgrade_domain:?}, and has {memory:?}"));
         if let Some(stored) = world.exchange.nodes.get_mut(&node) {
             stored.facts.fault_domain = fault_domain.map(Into::into);
             stored.facts.upgrade_domain = upgrade_domain.map(Into::into);
@@ -62,7 +62,7 @@ fn keep_buffer(world: &mut World) {
         _ => return,
     };
     let settings = json!({"nodeBufferPercentage": {METRIC: BUFFER}, "bufferUse": usage});
-    world.note(format!("the organization has {settings}"));
+    world.trace_line(format!("the organization has {settings}"));
     match OrgSettings::read(settings) {
         Ok(settings) => world.exchange.put_org_settings(settings),
         Err(error) => world.checker.broke(format!("the drawn settings are refused: {error}")),

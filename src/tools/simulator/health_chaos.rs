@@ -33,7 +33,7 @@ pub(crate) fn build(world: &mut World) {
             "detection": {"type": "NODE_STATUS_POLLING", "interval": world.between(3, 10), "node_update_timeout": 5},
             "recovery": {"actions": actions},
         });
-        world.note(format!("group {}: {document}", group.id));
+        world.trace_line(format!("group {}: {document}", group.id));
         match HealthPolicy::read("healthPolicy", document, Target::Group) {
             Ok(policy) => {
                 group.health = Some(Arc::new(policy));
@@ -79,5 +79,5 @@ fn report(world: &mut World, node: &NodeId, state: &str, ttl_secs: u64) {
     stored.retain(|one| one.source != SOURCE);
     stored.push(next);
     world.database.log.push(Row::Health(entity));
-    world.note(format!("{node} is reported as {state} for {ttl_secs} s"));
+    world.trace_line(format!("{node} is reported as {state} for {ttl_secs} s"));
 }

@@ -152,7 +152,7 @@ pub(crate) fn instance_stopped(
              that was decided: {:?}",
             held.service, planned.running_elsewhere
         );
-        world.note(format!("VIOLATION {what}"));
+        world.trace_line(format!("VIOLATION {what}"));
         world.checker.broke(what);
     }
 }
@@ -200,7 +200,7 @@ pub(crate) fn check(world: &mut World) {
     world.checker.tasks = tasks;
     let found = of_tasks.or_else(|| two_versions(world)).or_else(|| too_many_groups(world));
     if let Some(what) = found.or_else(|| workload::broken(world)) {
-        world.note(format!("VIOLATION {what}"));
+        world.trace_line(format!("VIOLATION {what}"));
         world.checker.broke(what);
     }
 }
@@ -329,7 +329,7 @@ pub(crate) fn check_settled(world: &mut World) {
     }
     if !waiting.is_empty() {
         let what = format!("the world did not settle after all faults ended: {}", waiting.join("; "));
-        world.note(format!("VIOLATION {what}"));
+        world.trace_line(format!("VIOLATION {what}"));
         world.checker.broke(what);
     }
 }
@@ -356,7 +356,7 @@ pub(crate) fn check_reasons(world: &mut World) {
     if !wrong.is_empty() && world.checker.violation.is_none() {
         let texts: Vec<String> = wrong.into_iter().collect();
         let what = format!("what is reported does not hold: {}", texts.join("; "));
-        world.note(format!("VIOLATION {what}"));
+        world.trace_line(format!("VIOLATION {what}"));
         world.checker.broke(what);
     }
 }
@@ -395,7 +395,7 @@ pub(crate) fn check_explained(world: &mut World) {
     }
     if !silent.is_empty() {
         let what = silent.join("; ");
-        world.note(format!("VIOLATION {what}"));
+        world.trace_line(format!("VIOLATION {what}"));
         world.checker.broke(what);
     }
 }

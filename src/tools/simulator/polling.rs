@@ -46,7 +46,9 @@ pub(crate) fn check(world: &mut World) {
         let running: Vec<(PolicyId, NodeId, AgreementId)> = polled(world);
         let Some((policy, node, agreement)) = pick(world, &running) else { return };
         let arrival = choose(world, &ARRIVALS);
-        world.note(format!("an instance of {policy} on {node} ends; its report and the poll: {arrival:?}"));
+        world.trace_line(format!(
+            "an instance of {policy} on {node} ends; its report and the poll: {arrival:?}"
+        ));
         end(world, &node, &agreement, arrival);
         world.run_until(5, |_| false);
         let is_back = world.run_until(RECOVERY_SECS, |world| {
@@ -58,7 +60,7 @@ pub(crate) fn check(world: &mut World) {
             let waiting = waiting.join("; ");
             let what =
                 format!("an ended instance of {policy} on {node} was not recovered ({arrival:?}): {waiting}");
-            world.note(format!("VIOLATION {what}"));
+            world.trace_line(format!("VIOLATION {what}"));
             world.checker.broke(what);
         }
         if world.checker.violation.is_some() {
@@ -100,7 +102,7 @@ fn end(world: &mut World, node: &NodeId, agreement: &AgreementId, arrival: Arriv
     agent::end(world, node, agreement, Some(103), &format!("it exited with {code}"));
     // One that comes after the poll is sent with the next status.
     if !matches!(arrival, Arrival::After) {
-        agent_tasks::note(world, node);
+        agent_tasks::report_states(world, node);
     }
     if matches!(arrival, Arrival::SameStepReportFirst | Arrival::SameStepPollFirst) {
         read(world);

@@ -72,8 +72,16 @@ impl RecoveryWatch {
         let is_failing = |task: &NodeTask| task.health.healthy == Some(false);
         // One that fails has come to a result.
         let is_broken = |task: &NodeTask| task.health.check_error.is_some() && task.health.healthy.is_none();
-        note(&mut self.failing, reported().filter(|(_, task)| is_failing(task)).map(|(id, _)| id), world);
-        note(&mut self.broken, reported().filter(|(_, task)| is_broken(task)).map(|(id, _)| id), world);
+        update_since(
+            &mut self.failing,
+            reported().filter(|(_, task)| is_failing(task)).map(|(id, _)| id),
+            world,
+        );
+        update_since(
+            &mut self.broken,
+            reported().filter(|(_, task)| is_broken(task)).map(|(id, _)| id),
+            world,
+        );
     }
 
     fn common_cause(
@@ -115,7 +123,11 @@ fn copy((place, at): (&Place, &Timestamp)) -> (Place, Timestamp) {
     (place.clone(), *at)
 }
 
-fn note<'t>(since: &mut BTreeMap<TaskId, u64>, reported: impl Iterator<Item = &'t TaskId>, world: &World) {
+fn update_since<'t>(
+    since: &mut BTreeMap<TaskId, u64>,
+    reported: impl Iterator<Item = &'t TaskId>,
+    world: &World,
+) {
     let reported: BTreeSet<&TaskId> = reported.collect();
     since.retain(|id, _| reported.contains(id));
     for id in reported {

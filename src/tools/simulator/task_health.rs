@@ -78,7 +78,7 @@ impl Condition {
     }
 
     /// Queues the report of a life-cycle event.
-    fn note(&mut self, event: &str) {
+    fn queue_event(&mut self, event: &str) {
         self.report.events += 1;
         self.report.lifecycle = Some(LifecycleEvent {
             event: event.to_owned(),
@@ -180,7 +180,7 @@ fn fail_one(world: &mut World) {
     if !is_lost {
         condition.report.healthy = Some(false);
     }
-    world.note(format!(
+    world.trace_line(format!(
         "the instance of {} on {node} fails; alarm: {is_alarm}, lost: {is_lost}",
         task.as_str()
     ));
@@ -197,7 +197,7 @@ fn break_check(world: &mut World, node: &NodeId, task: &TaskId) {
     let Some(condition) = condition(world, node, task) else { return };
     condition.report.healthy = None;
     condition.report.check_error = Some("the name is not known".to_owned());
-    world.note(format!("the check of {} on {node} is broken", task.as_str()));
+    world.trace_line(format!("the check of {} on {node} is broken", task.as_str()));
     report(world, node);
     let delay = world.between(1_000, 30_000);
     agent::schedule(world, node, delay, AgentTimer::Check { task: task.clone() });
@@ -222,8 +222,8 @@ fn go_down(world: &mut World, node: &NodeId, task: &TaskId, event: &str) {
     set_container(world, node, task, Container::None);
     let Some(condition) = condition(world, node, task) else { return };
     condition.is_down = true;
-    condition.note(event);
-    world.note(format!("the instance of {} on {node} goes down: {event}", task.as_str()));
+    condition.queue_event(event);
+    world.trace_line(format!("the instance of {} on {node} goes down: {event}", task.as_str()));
     let delay = world.between(100, 3_000);
     agent::schedule(world, node, delay, AgentTimer::ReportHealth);
 }
@@ -256,7 +256,7 @@ pub(crate) fn check(world: &mut World, node: &NodeId, task: &TaskId) {
     condition.report.healthy = Some(is_healthy);
     condition.report.check_error = None;
     if !is_healthy && is_updated(world, task) {
-        world.note(format!("the check of {} on {node} fails during an update", task.as_str()));
+        world.trace_line(format!("the check of {} on {node} fails during an update", task.as_str()));
     }
     report(world, node);
 }
@@ -321,10 +321,10 @@ pub(crate) fn carry_out(world: &mut World, node: &NodeId, task: &TaskId, id: &st
             condition.report.healthy = Some(!is_bad);
         }
         if std::mem::take(&mut condition.is_down) {
-            condition.note("POWER_ON");
+            condition.queue_event("POWER_ON");
         }
     }
-    world.note(format!("{node} carries out {id}: {is_ok}"));
+    world.trace_line(format!("{node} carries out {id}: {is_ok}"));
     report(world, node);
 }
 

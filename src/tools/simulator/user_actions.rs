@@ -57,7 +57,10 @@ pub(crate) fn act(world: &mut World, policy: &PolicyId) {
     match accept(&agbot.model, policy, &request, now) {
         Ok(goals) => begin(world, policy, (kind.name(), is_forced), goals, &parts),
         Err(why) => {
-            world.note(format!("{} of {policy} in {part:?} on {node:?} is refused: {why:?}", kind.name()));
+            world.trace_line(format!(
+                "{} of {policy} in {part:?} on {node:?} is refused: {why:?}",
+                kind.name()
+            ));
         }
     }
 }
@@ -81,7 +84,10 @@ pub(crate) fn begin(
         goals,
     };
     let Ok(next) = record.begin(action.clone()) else { return };
-    world.note(format!("the operator requests {name} of {policy}, force: {is_forced}: {:?}", action.goals));
+    world.trace_line(format!(
+        "the operator requests {name} of {policy}, force: {is_forced}: {:?}",
+        action.goals
+    ));
     let rows = world.database.instances.iter().filter(|((of, _), _)| of == policy);
     let rows: BTreeMap<NodeId, Instance> = rows.map(|((_, node), row)| (node.clone(), row.clone())).collect();
     for (node, row) in action.changed_rows(&rows, parts) {
@@ -110,7 +116,7 @@ pub(crate) fn exit(world: &mut World, policy: &PolicyId) {
     let code = choose(world, &[1, 1, 137, 255]);
     agent_tasks::note_exit(world, &node, &agreement, code);
     agent::end(world, &node, &agreement, Some(103), &format!("it exited with {code}"));
-    agent_tasks::note(world, &node);
+    agent_tasks::report_states(world, &node);
 }
 
 /// Returns whether a user lifted the gates for one of a workload's tasks, so that a second instance may run beside it.

@@ -28,7 +28,7 @@ const MOST_WITHOUT_NODE: usize = 100;
 
 /// Replaces an agent by one that reads tasks, or by one that does not.
 pub(crate) fn replace_agent(world: &mut World, node: &NodeId, is_capable: bool) {
-    world.note(format!("the agent of {node} is replaced; it reads tasks: {is_capable}"));
+    world.trace_line(format!("the agent of {node} is replaced; it reads tasks: {is_capable}"));
     if let Some(agent) = world.agents.get_mut(node) {
         agent.tasks.clear();
     }

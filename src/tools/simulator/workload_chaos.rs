@@ -73,7 +73,7 @@ pub(crate) fn nodes(world: &World) -> Vec<NodeId> {
 
 /// A user writes the `orchestration` of a policy.
 pub(crate) fn put_document(world: &mut World, policy: &PolicyId, document: Value) {
-    world.note(format!("workload {policy}: {document}"));
+    world.trace_line(format!("workload {policy}: {document}"));
     let document = match Orchestration::of_policy(policy, document) {
         Ok(document) => document,
         Err(error) => return world.checker.broke(format!("the drawn document is refused: {error}")),
@@ -102,7 +102,8 @@ fn draw(world: &mut World, policy: &PolicyId, mode: &str) -> Value {
             let (least, most) = if world.chance(0.15) { (20, 5_000) } else { (0, 4) };
             let replicas = world.between(least, most);
             if replicas > 20 {
-                world.note(format!("{policy} wants {replicas} instances, more than all nodes can hold"));
+                world
+                    .trace_line(format!("{policy} wants {replicas} instances, more than all nodes can hold"));
             }
             document["replicas"] = json!(replicas);
             document["maxPerNode"] = json!(world.between(1, 2));
@@ -295,7 +296,7 @@ fn request_action(world: &mut World, policy: &PolicyId, action: WorkloadAction) 
     let mut tasks = world.database.tasks.values().filter(|task| task.unit_id.policy == *policy);
     let instances = InstanceSummary { is_any_frozen: false, is_any_wanted: tasks.any(Task::is_live) };
     if let Ok(next) = record.act(action, instances, requester) {
-        world.note(format!("the operator requests {} of {policy}", action.name()));
+        world.trace_line(format!("the operator requests {} of {policy}", action.name()));
         world.database.workloads.insert(policy.clone(), next);
         world.database.log.push(Row::Workload(policy.clone()));
     }
@@ -313,7 +314,7 @@ fn request_action_on(world: &mut World, policy: &PolicyId, node: &NodeId, action
     let key = (policy.clone(), node.clone());
     let stored: Instance = world.database.instances.get(&key).cloned().unwrap_or_default();
     if let Ok(next) = stored.act(action, world.now()) {
-        world.note(format!("the operator requests {} of {policy} on {node}", action.name()));
+        world.trace_line(format!("the operator requests {} of {policy} on {node}", action.name()));
         world.database.instances.insert(key, next);
         world.database.log.push(Row::Instance(policy.clone(), node.clone()));
     }
@@ -333,7 +334,7 @@ fn set_frozen(world: &mut World, node: &NodeId, is_frozen: bool) {
     {
         stored.facts.is_frozen = is_frozen;
         world.exchange.feed.push(Resource::Node(node.clone()));
-        world.note(format!("{node} is frozen: {is_frozen}"));
+        world.trace_line(format!("{node} is frozen: {is_frozen}"));
     }
 }
 

@@ -193,7 +193,7 @@ impl World {
         Timestamp::from_millisecond(at).unwrap_or(Timestamp::MAX)
     }
 
-    pub fn note(&mut self, line: String) {
+    pub fn trace_line(&mut self, line: String) {
         self.trace.push(format!("{:>9.3}s {line}", self.millis as f64 / 1000.0));
     }
 
@@ -279,7 +279,7 @@ impl World {
     /// Sends over the unreliable network: lost, duplicated or late, according to the fault rates.
     fn transmit(&mut self, make: impl Fn() -> ScheduledEvent, what: &str) {
         if self.chance(self.faults.lost) {
-            return self.note(format!("lost: {what}"));
+            return self.trace_line(format!("lost: {what}"));
         }
         let sends = if self.chance(self.faults.doubled) { 2 } else { 1 };
         for _ in 0..sends {

@@ -131,8 +131,8 @@ mod tests {
     #[test]
     fn entries_are_selected_by_value_text_and_number() {
         let mut journal = Journal::default();
-        journal.note("agreement a1 is accepted".to_owned(), 100);
-        journal.note("service web is started".to_owned(), 200);
+        journal.log_event("agreement a1 is accepted".to_owned(), 100);
+        journal.log_event("service web is started".to_owned(), 200);
         let count = |attribute: &str, condition: &str| {
             selected(&journal, 0, &vec![(attribute.to_owned(), condition.to_owned())]).len()
         };

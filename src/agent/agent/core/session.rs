@@ -74,7 +74,7 @@ impl Core {
         if self.return_at.is_none() {
             let text = format!("stopped reporting to the hub: {why}");
             tracing::error!(why, "another agent has the identity of this node: this one no longer reports");
-            self.journal.note(text, clock::now_secs());
+            self.journal.log_event(text, clock::now_secs());
         }
         self.journal.superseded = Some(why.to_owned());
         self.journal.state.doubt_reports();

@@ -173,7 +173,7 @@ impl Guardian {
                 },
                 request = next_request(&mut agent) => match request {
                     Some(request) => {
-                        if self.take(&request, &mut agent).await {
+                        if self.renew_leases(&request, &mut agent).await {
                             return;
                         }
                     }
@@ -189,8 +189,8 @@ impl Guardian {
         }
     }
 
-    /// Takes the leases of a request over, and confirms them. Returns whether it is the last one.
-    async fn take(&mut self, request: &Request, agent: &mut Option<Agent>) -> bool {
+    /// Stores the leases of a request and confirms them. Returns whether it is the last one.
+    async fn renew_leases(&mut self, request: &Request, agent: &mut Option<Agent>) -> bool {
         let leases = Leases::of(request, &self.boot, self.leases.as_ref());
         let has_more = self.leases.as_ref().is_none_or(|known| known.keys() != leases.keys());
         if let Err(error) = self.file.save(&leases) {

@@ -17,13 +17,13 @@ impl State {
     /// Applies one event. `now` is in seconds since 1970.
     pub fn apply(&mut self, event: Event, now: u64) -> Outcome {
         self.now = now;
-        let outcome = self.take(event, now);
+        let outcome = self.handle_event(event, now);
         self.note_dependencies();
         self.note_tasks(now);
         outcome
     }
 
-    fn take(&mut self, event: Event, now: u64) -> Outcome {
+    fn handle_event(&mut self, event: Event, now: u64) -> Outcome {
         match event {
             Event::Proposal { from, message, facts } => self.take_proposal(&from, &message, &facts, now),
             Event::Message { from, message } => self.take_message(&from, message, now),
@@ -159,7 +159,10 @@ impl State {
         };
         let (decision, note) = match self.judge(&proposal, facts, now) {
             Decision::Ignore(why) => {
-                return note(format!("proposal {} from {from} is ignored: {why}", message.agreement_id));
+                return outcome_with_note(format!(
+                    "proposal {} from {from} is ignored: {why}",
+                    message.agreement_id
+                ));
             }
             Decision::Refuse(why) => {
                 self.reject_task(&message.agreement_id, &why);
@@ -181,7 +184,9 @@ impl State {
         let id = message.agreement_id.clone();
         let known = self.agreements.get(&id);
         if known.is_some_and(|agreement| agreement.agbot != from) {
-            return note(format!("message about {id} from {from} is dropped: it is not the other side"));
+            return outcome_with_note(format!(
+                "message about {id} from {from} is dropped: it is not the other side"
+            ));
         }
         let is_live = known.is_some_and(Agreement::is_live);
         let version = message.version;
@@ -262,7 +267,11 @@ impl State {
                 became_final = true;
             }
         });
-        if became_final { note(format!("agreement {} is final", sent.agreement)) } else { Outcome::default() }
+        if became_final {
+            outcome_with_note(format!("agreement {} is final", sent.agreement))
+        } else {
+            Outcome::default()
+        }
     }
 
     fn observe(&mut self, key: String, observation: Observation, now: u64) -> Outcome {
@@ -353,7 +362,7 @@ impl State {
     pub(super) fn end_many(&mut self, doomed: Vec<(String, u64)>, now: u64) -> Outcome {
         let notes: Vec<_> =
             doomed.into_iter().filter_map(|(id, reason)| self.end(&id, reason, true, now).note).collect();
-        if notes.is_empty() { Outcome::default() } else { note(notes.join("; ")) }
+        if notes.is_empty() { Outcome::default() } else { outcome_with_note(notes.join("; ")) }
     }
 
     /// Ends a live agreement; `notifies_agbot` unless the agbot requested it.
@@ -375,7 +384,7 @@ impl State {
             self.queue(&agbot, id, version, Body::Cancel { reason }, now);
         }
         self.forget_old();
-        note(format!("agreement {id} ends: {} ({reason})", reason::describe(reason)))
+        outcome_with_note(format!("agreement {id} ends: {} ({reason})", reason::describe(reason)))
     }
 
     fn end_all_in_silence(&mut self, now: u64) -> Outcome {
@@ -387,7 +396,7 @@ impl State {
         }
         self.tasks.clear();
         self.outbox.clear();
-        note("the node was deleted at the hub: all services are stopped".to_owned())
+        outcome_with_note("the node was deleted at the hub: all services are stopped".to_owned())
     }
 
     fn queue_verifications(&mut self, now: u64) {
@@ -453,6 +462,6 @@ fn overdue(agreement: &Agreement, startable_since: Option<u64>, now: u64) -> Opt
     }
 }
 
-fn note(text: String) -> Outcome {
+fn outcome_with_note(text: String) -> Outcome {
     Outcome { note: Some(text) }
 }

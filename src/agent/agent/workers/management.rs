@@ -205,7 +205,7 @@ impl Management {
                 if let Some(job) = journal.jobs.get_mut(&name) {
                     job.enter(phase, now);
                     change(job);
-                    journal.note(format!("management policy {name}: {}", phase.word()), now);
+                    journal.log_event(format!("management policy {name}: {}", phase.word()), now);
                 }
             })
             .await

@@ -99,7 +99,7 @@ impl Peers {
         tokio::spawn(async move {
             let responses = task.watch.members.iter().map(|member| responds(&client, &task, member));
             let found = futures_util::future::join_all(responses).await;
-            let peers = note(&mut lock(&shared).failures, &task, &found);
+            let peers = record_attempt(&mut lock(&shared).failures, &task, &found);
             if peers != task.seen {
                 // A core that has ended does not need the outcome.
                 let _ended = handle.apply(Event::PeersSeen { task: task.task.clone(), peers }).await;
@@ -128,7 +128,11 @@ async fn responds(client: &ProbeClient, task: &WatchedPeers, member: &PeerMember
 }
 
 /// Returns what is known of the members after an attempt. One that did not respond once is as it was before.
-fn note(failures: &mut Failures, task: &WatchedPeers, found: &[Option<bool>]) -> BTreeMap<String, bool> {
+fn record_attempt(
+    failures: &mut Failures,
+    task: &WatchedPeers,
+    found: &[Option<bool>],
+) -> BTreeMap<String, bool> {
     let mut peers = BTreeMap::new();
     for (member, found) in task.watch.members.iter().zip(found) {
         let key = (task.task.clone(), member.task_id.clone());
@@ -170,7 +174,7 @@ mod tests {
         let mut task = WatchedPeers { task: "t1".to_owned(), watch, port: Some(80), seen: BTreeMap::new() };
         let mut failures = Failures::new();
         let mut examine = |found| {
-            task.seen = note(&mut failures, &task, &[found]);
+            task.seen = record_attempt(&mut failures, &task, &[found]);
             task.seen.get("t2").copied()
         };
         assert_eq!(examine(Some(false)), None, "nothing is known after one attempt");

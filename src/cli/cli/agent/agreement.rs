@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::confirm::confirm;
 use crate::context::{Context, Watch};
 use crate::exit::{CliError, Outcome};
-use crate::output::{Table, View, note};
+use crate::output::{Table, View, print_note};
 use crate::server::Server;
 use crate::time::local_text;
 
@@ -144,7 +144,7 @@ async fn cancel(agent: &Server, id: Option<String>, is_all: bool, is_forced: boo
         Some(id) => vec![id],
         None if is_all => {
             if !confirm("End all agreements of this node?", is_forced || agent.is_dry_run)? {
-                note("nothing was ended");
+                print_note("nothing was ended");
                 return Ok(());
             }
             active(agent).await?.into_iter().map(|agreement| agreement.current_agreement_id).collect()

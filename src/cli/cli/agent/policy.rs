@@ -12,7 +12,7 @@ use crate::constraints;
 use crate::context::{Context, Watch};
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::{read_shape, shaped, template};
-use crate::output::{View, note};
+use crate::output::{View, print_note};
 use crate::shape::{NodePolicyFile, check_properties};
 use crate::stops::{Force, ForceOfFile, Write};
 
@@ -105,7 +105,7 @@ pub async fn run(command: PolicyCommand, context: &Context) -> Outcome {
             let write = |node: &NodeId| Write::node_policy(node, None);
             show_local_stops(context, &agent, write).await;
             if !confirm("Remove the node's policy?", force || agent.is_dry_run)? {
-                note("nothing was removed");
+                print_note("nothing was removed");
                 return Ok(());
             }
             agent.call("removing the node's policy", agent.client.delete_local_policy()).await?;

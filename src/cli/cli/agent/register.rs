@@ -15,7 +15,7 @@ use super::{is_registered, local_node};
 use crate::context::{Context, UserOptions};
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::read_shape;
-use crate::output::note;
+use crate::output::print_note;
 use crate::server::Server;
 use crate::settings::{self, with_api_path};
 use crate::shape::{NodePolicyFile, read_user_input};
@@ -155,7 +155,7 @@ async fn identity(
         "" => random_id(),
         id => id.to_owned(),
     };
-    note(format!("the node's id is {id}; its token is new and kept by the agent"));
+    print_note(format!("the node's id is {id}; its token is new and kept by the agent"));
     Ok(Credentials::new(org, id, made.token))
 }
 
@@ -191,7 +191,7 @@ async fn undo(agent: &Server, error: CliError) -> CliError {
     if error.why.contains("409") {
         return error;
     }
-    note("the registration failed and is undone");
+    print_note("the registration failed and is undone");
     for attempt in 0..3 {
         let is_deep = attempt == 2;
         if local_node(agent).await.is_ok_and(|node| !is_registered(&node)) {

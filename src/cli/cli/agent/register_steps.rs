@@ -14,7 +14,7 @@ use crate::context::{Context, Exchange, UserOptions};
 use crate::exchange::node::{NewNode, check_token, put_new_node, read_node};
 use crate::exchange::node_part;
 use crate::exit::{CliError, Outcome};
-use crate::output::note;
+use crate::output::print_note;
 use crate::resource::kinds::NODES;
 use crate::server::Server;
 use crate::settings::EXCHANGE_URL;
@@ -133,7 +133,7 @@ impl AtExchange {
         match record.ha_group.as_deref().unwrap_or_default() {
             "" => {}
             present if present == group => {
-                note(format!("node {} is in HA group {group} already", self.node.name()));
+                print_note(format!("node {} is in HA group {group} already", self.node.name()));
                 return Ok(());
             }
             other => {
@@ -183,7 +183,7 @@ impl AtExchange {
 /// # Errors
 /// With status 5 when the agent does not respond.
 pub async fn wait_for_service(agent: &Server, name: &str, org: &str, limit: Duration) -> Outcome {
-    note(format!("waiting up to {} seconds for service {name} to start", limit.as_secs()));
+    print_note(format!("waiting up to {} seconds for service {name} to start", limit.as_secs()));
     let deadline = Instant::now() + limit;
     let mut seen = 0;
     loop {
@@ -191,7 +191,7 @@ pub async fn wait_for_service(agent: &Server, name: &str, org: &str, limit: Dura
         let is_running = instances.iter().any(|instance| is_started(instance, name, org));
         seen = if is_running { seen + 1 } else { 0 };
         if seen >= TIMES_SEEN {
-            note(format!("service {name} runs"));
+            print_note(format!("service {name} runs"));
             return Ok(());
         }
         if Instant::now() >= deadline {
@@ -208,20 +208,20 @@ fn is_started(instance: &ServiceInstance, name: &str, org: &str) -> bool {
 }
 
 async fn explain_absence(agent: &Server, name: &str) -> Outcome {
-    note(format!("service {name} did not start in time"));
+    print_note(format!("service {name} did not start in time"));
     let active = agreement::active(agent).await?;
     match active.iter().find(|agreement| agreement.workload_to_run.url == name) {
         Some(agreement) if agreement.agreement_finalized_time == 0 => {
-            note("there is an agreement for it that is not final yet");
+            print_note("there is an agreement for it that is not final yet");
         }
-        Some(_) => note("it has an agreement, and its start has not been seen yet"),
-        None => note("there is no agreement for it; see why with: hzn explain NODE POLICY"),
+        Some(_) => print_note("it has an agreement, and its start has not been seen yet"),
+        None => print_note("there is no agreement for it; see why with: hzn explain NODE POLICY"),
     }
     let doing = "asking the agent for its errors";
     for record in agent.call(doing, agent.client.surfaced_error_records()).await? {
         let error: SurfacedError = evenkeel_wire::agent::read(record)
             .map_err(|error| agent.failed(doing, &ClientError::from(error)))?;
-        note(format!("the node reports: {}", error.message));
+        print_note(format!("the node reports: {}", error.message));
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use super::not_registered;
 use super::service_log::{self, LogArguments};
 use crate::context::{Context, Watch};
 use crate::exit::{CliError, Outcome};
-use crate::output::{Table, View, note};
+use crate::output::{Table, View, print_note};
 use crate::server::Server;
 
 /// Commands for services.
@@ -164,7 +164,7 @@ async fn set(agent: &Server, chosen: &Chosen, state: &str) -> Outcome {
     let changed = agent.client.post_service_config_state(&change);
     match agent.call(&format!("setting services {state}"), changed).await? {
         // As by the existing tool, nothing to change is reported and is not a failure.
-        ConfigStateChange::Refused(why) => note(why),
+        ConfigStateChange::Refused(why) => print_note(why),
         ConfigStateChange::Changed => agent.report_done(&format!("the services are {state}")),
     }
     Ok(())

@@ -7,7 +7,7 @@ use evenkeel_wire::agent::service_log::{ServiceLog, ServiceLogQuery};
 
 use super::not_registered;
 use crate::exit::{CliError, Exit, Outcome};
-use crate::output::{note, show_foreign, show_text};
+use crate::output::{print_note, show_foreign, show_text};
 use crate::server::Server;
 
 /// Pause between two reads of an output that is followed.
@@ -55,7 +55,7 @@ pub async fn show(agent: &Server, arguments: LogArguments) -> Outcome {
         part = match agent.client.local_service_log(&query).await {
             Ok(Some(part)) => part,
             Ok(None) => {
-                note("the service has ended");
+                print_note("the service has ended");
                 return Ok(());
             }
             Err(error) => return Err(agent.failed("reading the output of the service", &error)),

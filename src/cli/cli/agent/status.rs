@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::context::{Context, Watch};
 use crate::exit::Outcome;
 use crate::machine::ARCH;
-use crate::output::{Table, View, note};
+use crate::output::{Table, View, print_note};
 use crate::server::Server;
 use crate::settings::{BEARER_TOKEN, KNOWN, NODE_AUTH, USER_AUTH};
 
@@ -57,7 +57,7 @@ pub async fn show_version(context: &Context) -> Outcome {
         Err(error) => {
             text.push_str("Horizon Agent version: failed to get\n");
             json["agent"] = Value::Null;
-            note(format!("the agent at {} does not respond: {}", agent.url, error.why));
+            print_note(format!("the agent at {} does not respond: {}", agent.url, error.why));
         }
     }
     context.screen.show(&View::plain(text, json))

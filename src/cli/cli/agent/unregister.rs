@@ -10,7 +10,7 @@ use super::{is_registered, local_node};
 use crate::confirm::confirm;
 use crate::context::Context;
 use crate::exit::{CliError, Exit, Outcome};
-use crate::output::note;
+use crate::output::print_note;
 use crate::server::Server;
 
 /// Longest wait for the agent to be unregistered after its confirmation.
@@ -42,11 +42,11 @@ pub struct UnregisterArguments {
 pub async fn run(arguments: &UnregisterArguments, context: &Context) -> Outcome {
     let agent = context.agent()?;
     if !is_registered(&local_node(&agent).await?) {
-        note("the node is not registered");
+        print_note("the node is not registered");
         return Ok(());
     }
     if !confirm("Unregister this node and end all its services?", arguments.force || context.is_dry_run)? {
-        note("the node stays registered");
+        print_note("the node stays registered");
         return Ok(());
     }
     let limit = match arguments.timeout {
@@ -72,7 +72,7 @@ pub async fn leave(agent: &Server, removes_node: bool, is_deep: bool, limit: Dur
     let left = agent.client.unregister_local_node(&query, limit);
     match agent.call("unregistering the node", left).await? {
         Unregistered::Clean => {}
-        Unregistered::Incomplete(why) => note(format!("warning: {why}")),
+        Unregistered::Incomplete(why) => print_note(format!("warning: {why}")),
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use crate::confirm::confirm;
 use crate::context::Context;
 use crate::exit::Outcome;
 use crate::input::template;
-use crate::output::{Table, View, note};
+use crate::output::{Table, View, print_note};
 use crate::shape::read_user_input;
 use crate::stops::{ForceOfFile, Write};
 use clap::Subcommand;
@@ -95,7 +95,7 @@ pub async fn run(command: UserInputCommand, context: &Context) -> Outcome {
         UserInputCommand::Remove { force } => {
             show_local_stops(context, &agent, |node| Write::user_input(node, &json!([]))).await;
             if !confirm("Remove the node's user input?", force || agent.is_dry_run)? {
-                note("nothing was removed");
+                print_note("nothing was removed");
                 return Ok(());
             }
             agent.call("removing the node's user input", agent.client.delete_local_user_input()).await?;

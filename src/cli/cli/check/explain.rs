@@ -25,7 +25,7 @@ use crate::context::{Context, Exchange, UserOptions, Watch};
 use crate::exchange::node_state::{DownAfter, NodeHealth};
 use crate::exchange::orch;
 use crate::exit::{CliError, Outcome};
-use crate::output::{Table, View, note};
+use crate::output::{Table, View, print_note};
 use crate::reasons::reason_for;
 
 /// Options of `explain`.
@@ -95,7 +95,7 @@ async fn explain(context: &Context, exchange: &Exchange, node: &str, policy: &st
     let reason = match reason_for(context, exchange, &node.id, &policy.id).await {
         Ok(found) => found,
         Err(error) => {
-            note(format!("the agbot's own reason is not known: {}", error.why));
+            print_note(format!("the agbot's own reason is not known: {}", error.why));
             None
         }
     };

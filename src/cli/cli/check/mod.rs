@@ -21,7 +21,7 @@ use self::node_input::NodeInput;
 use self::verdict::{Verdict, evaluate};
 use crate::context::{Context, Exchange};
 use crate::exit::{CliError, Outcome};
-use crate::output::{Table, View, note};
+use crate::output::{Table, View, print_note};
 use crate::resource::ha_group;
 
 /// Scope of the check.
@@ -94,7 +94,7 @@ fn report_left_out(subjects: &Subjects, verdicts: &[Verdict], policy: &PolicyInp
             .filter(|reason| *reason != verdict::COMPATIBLE)
             .collect();
         let service = &policy.policy.service.name;
-        note(format!("{} of HA group {group} will not get {service}: {}", node.id, reasons.join("; ")));
+        print_note(format!("{} of HA group {group} will not get {service}: {}", node.id, reasons.join("; ")));
     }
 }
 

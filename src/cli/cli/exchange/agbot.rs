@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::agbot_approval;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
-use crate::output::{Column, Table, View, note};
+use crate::output::{Column, Table, View, print_note};
 use crate::resource::kinds::AGBOTS;
 use crate::resource::{Part, members_of};
 
@@ -205,7 +205,9 @@ impl ServedEntry {
         };
         match added {
             Ok(_) => exchange.server.report_done(&format!("agbot {agbot} serves {org}/{name}")),
-            Err(error) if error.is_conflict() => note(format!("agbot {agbot} served {org}/{name} already")),
+            Err(error) if error.is_conflict() => {
+                print_note(format!("agbot {agbot} served {org}/{name} already"))
+            }
             Err(error) => {
                 let doing = format!("letting agbot {agbot} serve {org}/{name}");
                 return Err(exchange.server.failed(&doing, &error));

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
-use crate::output::{Table, View, note};
+use crate::output::{Table, View, print_note};
 use crate::resource::kinds::NODES;
 use crate::resource::require_selectors;
 
@@ -105,7 +105,7 @@ async fn clear(context: &Context, exchange: &Exchange, of: &Chosen) -> Outcome {
         return Err(of.missing(exchange).await);
     };
     if cleared.is_empty() {
-        note("no node was blocked; failures that were counted are forgotten");
+        print_note("no node was blocked; failures that were counted are forgotten");
     }
     context.screen.show(&view(cleared))
 }

@@ -15,7 +15,7 @@ use crate::confirm::confirm;
 use crate::context::{Context, Exchange};
 use crate::exit::{CliError, Outcome};
 use crate::input::{read_shaped, typed};
-use crate::output::note;
+use crate::output::print_note;
 use crate::resource::ha_group::members;
 use crate::resource::kinds::GROUPS;
 use crate::shape::{HaGroupFile, require_members};
@@ -197,7 +197,7 @@ pub async fn add_members(arguments: &MemberArguments, exchange: &Exchange) -> Ou
         let record = require_node(exchange, &org, node).await?;
         let node = exchange.split(node).1;
         if present.contains(&node) {
-            note(format!("node {node} is a member of HA group {org}/{id} already"));
+            print_note(format!("node {node} is a member of HA group {org}/{id} already"));
             continue;
         }
         if let Some(other) = record.ha_group.filter(|group| !group.is_empty()) {
@@ -230,13 +230,13 @@ pub async fn remove_members(arguments: &MemberArguments, context: &Context, exch
     show_stops(context, exchange, &[Write::members(exchange, &arguments.name, left)]).await;
     let question = format!("Remove {} from HA group {org}/{id}?", arguments.nodes.join(", "));
     if !confirm(&question, arguments.force || exchange.server.is_dry_run)? {
-        note("nothing was removed");
+        print_note("nothing was removed");
         return Ok(());
     }
     for node in &arguments.nodes {
         let node = exchange.split(node).1;
         if !present.contains(&node) {
-            note(format!("node {node} is not a member of HA group {org}/{id}"));
+            print_note(format!("node {node} is not a member of HA group {org}/{id}"));
             continue;
         }
         let doing = format!("removing node {node} from HA group {org}/{id}");

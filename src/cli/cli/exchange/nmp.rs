@@ -13,7 +13,7 @@ use super::node_part::node_management;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::{read_shaped, template};
-use crate::output::{Table, View, note};
+use crate::output::{Table, View, print_note};
 use crate::resource::deployment::without;
 use crate::resource::kinds::{NMPS, NODES};
 use crate::resource::require_selectors;
@@ -140,7 +140,7 @@ async fn set_enabled(
     let mut policy = NMPS.read_one(exchange, nmp).await?.into_value();
     let word = if is_enabled { "in force" } else { "out of force" };
     if attributes.is_empty() && policy.get("enabled") == Some(&Value::Bool(is_enabled)) {
-        note(format!("management policy {nmp} is {word} already"));
+        print_note(format!("management policy {nmp} is {word} already"));
         return Ok(());
     }
     prepare(&mut policy, is_enabled);

@@ -13,7 +13,7 @@ use super::node_state::{DownAfter, NodeHealth, with_health};
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::input::{read_shape, secret};
-use crate::output::{View, note};
+use crate::output::{View, print_note};
 use crate::resource::kinds::NODES;
 use crate::shape::{self, NodeFile};
 
@@ -118,7 +118,7 @@ pub async fn run(
             let id = node.node();
             let own = as_node.client.confirm_node(&id);
             as_node.call(&format!("confirming node {name}"), own).await?;
-            note(format!("the credentials of node {name} are valid"));
+            print_note(format!("the credentials of node {name} are valid"));
             Ok(())
         }
         NodeCommand::Remove { node, force } => node_removal::remove(context, exchange, &node, force).await,

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::Outcome;
-use crate::output::{Table, View, note};
+use crate::output::{Table, View, print_note};
 use crate::resource::kinds::NODES;
 use crate::wait::{self, Wait};
 
@@ -117,7 +117,7 @@ async fn show(context: &Context, exchange: &Exchange, node: &str) -> Outcome<Vie
     let found = exchange.server.call(&doing, found).await?.ok_or_else(|| NODES.missing(node))?.into_value();
     let waits = if is_draining(&found) { drain_waits(context, exchange, &id).await } else { Ok(None) };
     let waits = waits.unwrap_or_else(|error| {
-        note(format!("the reason for which the drain waits is unknown: {}: {}", error.what, error.why));
+        print_note(format!("the reason for which the drain waits is unknown: {}: {}", error.what, error.why));
         None
     });
     Ok(view(found, waits))

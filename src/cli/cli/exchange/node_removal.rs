@@ -6,7 +6,7 @@ use evenkeel_ids::NodeId;
 use super::node_state::{DownAfter, NodeHealth, NodeState};
 use crate::context::{Context, Exchange};
 use crate::exit::Outcome;
-use crate::output::note;
+use crate::output::print_note;
 use crate::resource::kinds::NODES;
 
 /// Removes a node, and reports the consequences for its instances.
@@ -19,7 +19,7 @@ pub async fn remove(context: &Context, exchange: &Exchange, name: &str, is_force
         NODES.require(exchange, name).await?;
     }
     if let Some((state, text)) = running(context, exchange, &node).await {
-        note(format!("{text}; {}", consequence(state, is_forced)));
+        print_note(format!("{text}; {}", consequence(state, is_forced)));
     }
     let question = format!("Remove node {node}?");
     let client = &exchange.server.client;

@@ -7,7 +7,7 @@ use super::orch::events::{self, ChosenEvents, Subject};
 use crate::confirm::confirm;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
-use crate::output::{Table, View, note};
+use crate::output::{Table, View, print_note};
 use crate::stops::{Confirmation, Write, confirm_stops};
 
 /// The setting for the silence after which a node is down.
@@ -112,7 +112,7 @@ async fn set(exchange: &Exchange, change: &Map<String, Value>) -> Outcome {
     server.call(&doing, server.client.patch_org_orchestration(&exchange.org, change)).await?;
     server.report_done(&format!("the settings of organization {} are changed", exchange.org));
     if let Some(warning) = heartbeat_warning(change) {
-        note(format!("warning: {warning}"));
+        print_note(format!("warning: {warning}"));
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use crate::context::{Context, Exchange};
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::read_shape;
 use crate::key::{KeyPaths, SigningKeys, now_secs};
-use crate::output::{View, note};
+use crate::output::{View, print_note};
 use crate::resource::kinds::SERVICES;
 use crate::shape::{self, ServiceFile, ServicePolicyFile, complete_service};
 use crate::signer::{DEPLOYMENTS, PublicKey, Signer};
@@ -70,7 +70,7 @@ pub async fn publish(arguments: &PublishArguments, context: &Context, exchange: 
     let key = sign(&mut body, &keys)?;
     let id = id_of(&body, &exchange.org);
     if !store(exchange, &id, &Value::Object(body), arguments.overwrite).await? {
-        note("nothing was published");
+        print_note("nothing was published");
         return Ok(());
     }
     if let Some(key) = key {

@@ -13,7 +13,7 @@ use crate::constraints;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::input::{read_shape, secret, template};
-use crate::output::{Table, View, note};
+use crate::output::{Table, View, print_note};
 use crate::resource::Part;
 use crate::resource::kinds::SERVICES;
 use crate::shape::{self, ServicePolicyFile};
@@ -251,7 +251,7 @@ async fn save_deployment(exchange: &Exchange, service: &str, file: &std::path::P
     let found = exchange.server.call(&doing, exchange.server.client.service(&org, &id)).await?;
     let found = found.ok_or_else(|| SERVICES.missing(service))?;
     std::fs::write(file, found.deployment).map_err(|error| CliError::file("writing", file, &error))?;
-    note(format!("the deployment of service {service} is in {}", file.display()));
+    print_note(format!("the deployment of service {service} is in {}", file.display()));
     Ok(())
 }
 

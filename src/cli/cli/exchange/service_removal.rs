@@ -6,7 +6,7 @@ use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 
 use crate::context::Exchange;
 use crate::exit::Outcome;
-use crate::output::note;
+use crate::output::print_note;
 use crate::resource::kinds::{POLICIES, SERVICES};
 
 /// Policies that are named.
@@ -22,7 +22,7 @@ pub async fn remove(exchange: &Exchange, service: &str, is_forced: bool) -> Outc
     if let Ok(policies) = POLICIES.read(exchange, None).await
         && let Some(text) = users_text(&users(policies, &format!("{org}/{id}")))
     {
-        note(text);
+        print_note(text);
     }
     SERVICES.remove(exchange, service, is_forced).await
 }

@@ -261,7 +261,7 @@ impl Screen {
 }
 
 /// Writes a note to standard error; data never goes there.
-pub fn note(text: impl AsRef<str>) {
+pub fn print_note(text: impl AsRef<str>) {
     // A closed standard error cannot be reported anywhere.
     let _ = writeln!(std::io::stderr(), "{}", printable(text.as_ref()));
 }
@@ -271,7 +271,7 @@ pub fn warn(text: impl AsRef<str>) {
     static GIVEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let is_new = GIVEN.lock().unwrap_or_else(PoisonError::into_inner).insert(text.as_ref().to_owned());
     if is_new {
-        note(format!("warning: {}", text.as_ref()));
+        print_note(format!("warning: {}", text.as_ref()));
     }
 }
 

@@ -15,7 +15,7 @@ use crate::constraints;
 use crate::context::{Context, Exchange};
 use crate::exit::{CliError, Outcome};
 use crate::orchestration;
-use crate::output::{Column, Table, View, note};
+use crate::output::{Column, Table, View, print_note};
 use crate::shape;
 
 /// A kind of resource of the exchange, in the words of the command line.
@@ -303,7 +303,7 @@ impl Kind {
         removed: impl Future<Output = Result<bool, ClientError>>,
     ) -> Outcome {
         if !confirm(question, is_forced || exchange.server.is_dry_run)? {
-            note("nothing was removed");
+            print_note("nothing was removed");
             return Ok(());
         }
         let (org, id) = self.split(exchange, name);
@@ -423,7 +423,7 @@ impl Part<'_> {
     ) -> Outcome {
         if !self.delete(exchange, is_forced, call).await? {
             self.kind.require(exchange, self.owner).await?;
-            note(format!("{} was not there", self.what()));
+            print_note(format!("{} was not there", self.what()));
         }
         Ok(())
     }
@@ -454,7 +454,7 @@ impl Part<'_> {
     ) -> Outcome<bool> {
         let what = self.what();
         if !confirm(&format!("Remove {what}?"), is_forced || exchange.server.is_dry_run)? {
-            note("nothing was removed");
+            print_note("nothing was removed");
             return Ok(true);
         }
         let was_there = exchange.server.call(&format!("removing {what}"), call).await?;

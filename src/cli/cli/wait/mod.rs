@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::context::Context;
 use crate::exit::{CliError, Exit, Outcome};
-use crate::output::note;
+use crate::output::print_note;
 
 /// Between two requests.
 const PERIOD: Duration = Duration::from_millis(300);
@@ -164,7 +164,7 @@ impl Wait {
             match found {
                 Ok(now) => {
                     if let Some(text) = seen.update(now, Instant::now()) {
-                        note(text);
+                        print_note(text);
                     }
                 }
                 // The hub may be restarted meanwhile.

@@ -21,7 +21,7 @@ pub struct RollbackReasons(RefCell<BTreeMap<String, String>>);
 impl RollbackReasons {
     /// Returns how far the update of `policy` is from its end; `wants_rollback`: whether a rollback is the end that was requested.
     pub fn progress(&self, policy: &str, update: &UpdateProgress, wants_rollback: bool) -> Progress {
-        let reason = self.note(policy, update);
+        let reason = self.rollback_reason(policy, update);
         let text = text(update, policy, reason.as_deref());
         let stuck = update.blocked.as_ref().filter(|blocked| cause::is_blocked_for_users(blocked));
         match update.state.as_str() {
@@ -61,7 +61,7 @@ impl RollbackReasons {
     }
 
     /// Remembers the reason of a rollback in progress; returns that of a completed one.
-    fn note(&self, policy: &str, update: &UpdateProgress) -> Option<String> {
+    fn rollback_reason(&self, policy: &str, update: &UpdateProgress) -> Option<String> {
         let mut reasons = self.0.borrow_mut();
         match update.state.as_str() {
             "rollback-started" if !update.message.is_empty() => {

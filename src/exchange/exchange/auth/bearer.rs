@@ -127,12 +127,12 @@ impl BearerLogins {
         address: Option<IpAddr>,
     ) -> Result<Person, ApiError> {
         let ((org, id), prefix) = (UNKNOWN, address.map(client_prefix));
-        let note = |failure| exchange.failed_logins().note(failure, prefix, "");
-        exchange.limiter().check_login(prefix, org, id).inspect_err(|_| note(LoginFailure::Limited))?;
+        let record = |failure| exchange.failed_logins().record(failure, prefix, "");
+        exchange.limiter().check_login(prefix, org, id).inspect_err(|_| record(LoginFailure::Limited))?;
         self.provider.verify(token.text).await.map_err(|error| {
             if matches!(error, OidcError::Refused(_)) {
                 exchange.limiter().count_failed_login(prefix, (org, id), &self.slot(token));
-                note(LoginFailure::Token);
+                record(LoginFailure::Token);
             }
             refused(error)
         })

@@ -176,8 +176,8 @@ impl Credentials {
         let prefix = address.map(client_prefix);
         let has_failed = prefix.is_some_and(|prefix| self.recently_failed.get(&prefix).is_some());
         let attempt = Attempt { login, prefix, limiter, is_proven, has_failed };
-        let note = |failure| self.failed_logins.note(failure, prefix, login.who());
-        attempt.check().inspect_err(|_| note(LoginFailure::Limited))?;
+        let record = |failure| self.failed_logins.record(failure, prefix, login.who());
+        attempt.check().inspect_err(|_| record(LoginFailure::Limited))?;
         let count_failure = || {
             limiter.count_failed_login(prefix, (login.org(), login.id()), &verifier);
             if let Some(prefix) = prefix {
@@ -186,7 +186,7 @@ impl Credentials {
         };
         if let Some(failure) = self.refused.get(&verifier) {
             count_failure();
-            note(failure);
+            record(failure);
             return Err(bad_credentials());
         }
         let removals = self.removals.load(Ordering::SeqCst);
@@ -197,7 +197,7 @@ impl Credentials {
             Err(failure) => {
                 self.proven.forget(&verifier);
                 count_failure();
-                note(failure);
+                record(failure);
                 if self.removals.load(Ordering::SeqCst) == removals {
                     self.refused.insert(verifier, failure);
                 }

@@ -84,7 +84,7 @@ pub(super) async fn identify(exchange: &Exchange, login: &PresentedLogin) -> Res
         return Box::pin(logins.identify(exchange, &token, address)).await;
     }
     let login = read_login(authorization).inspect_err(|_| {
-        exchange.failed_logins().note(LoginFailure::Malformed, address.map(client_prefix), "");
+        exchange.failed_logins().record(LoginFailure::Malformed, address.map(client_prefix), "");
     })?;
     exchange.credentials().identify(login, address, exchange.limiter()).await
 }

@@ -79,7 +79,7 @@ impl Buckets {
     ///
     /// # Errors
     /// Nanoseconds until there is one.
-    pub fn take(&self, key: &impl Hash, rate: Rate, now: u64) -> Result<(), u64> {
+    pub fn take_token(&self, key: &impl Hash, rate: Rate, now: u64) -> Result<(), u64> {
         self.change(key, rate, now, |full_at| match rate.wait(*full_at, now) {
             0 => {
                 *full_at = (*full_at).max(now).saturating_add(rate.interval());
@@ -146,16 +146,20 @@ mod tests {
     fn burst_passes_at_once_and_then_the_rate_holds() {
         let buckets = Buckets::new(100);
         for _ in 0..3 {
-            assert_eq!(buckets.take(&"a", RATE, SECOND), Ok(()));
+            assert_eq!(buckets.take_token(&"a", RATE, SECOND), Ok(()));
         }
-        assert_eq!(buckets.take(&"a", RATE, SECOND), Err(SECOND / 2));
-        assert_eq!(buckets.take(&"b", RATE, SECOND), Ok(()), "another key has a bucket of its own");
-        assert_eq!(buckets.take(&"a", RATE, SECOND + SECOND / 2), Ok(()));
-        assert_eq!(buckets.take(&"a", RATE, SECOND + SECOND / 2), Err(SECOND / 2));
+        assert_eq!(buckets.take_token(&"a", RATE, SECOND), Err(SECOND / 2));
+        assert_eq!(buckets.take_token(&"b", RATE, SECOND), Ok(()), "another key has a bucket of its own");
+        assert_eq!(buckets.take_token(&"a", RATE, SECOND + SECOND / 2), Ok(()));
+        assert_eq!(buckets.take_token(&"a", RATE, SECOND + SECOND / 2), Err(SECOND / 2));
         for _ in 0..3 {
-            assert_eq!(buckets.take(&"a", RATE, 60 * SECOND), Ok(()), "it is full again, not more than that");
+            assert_eq!(
+                buckets.take_token(&"a", RATE, 60 * SECOND),
+                Ok(()),
+                "it is full again, not more than that"
+            );
         }
-        assert!(buckets.take(&"a", RATE, 60 * SECOND).is_err());
+        assert!(buckets.take_token(&"a", RATE, 60 * SECOND).is_err());
     }
 
     #[test]
@@ -164,25 +168,25 @@ mod tests {
         let once = Rate { per_second: 1.0, burst: 1 };
         assert_eq!(buckets.peek(&1, once, 0), Ok(()));
         assert_eq!(buckets.peek(&1, once, 0), Ok(()));
-        assert_eq!(buckets.take(&1, once, 0), Ok(()));
+        assert_eq!(buckets.take_token(&1, once, 0), Ok(()));
         assert_eq!(buckets.peek(&1, once, 0), Err(SECOND));
     }
 
     #[test]
     fn rate_of_zero_is_no_limit() {
         let buckets = Buckets::new(100);
-        assert!((0..1000).all(|_| buckets.take(&1, Rate::UNLIMITED, 0).is_ok()));
+        assert!((0..1000).all(|_| buckets.take_token(&1, Rate::UNLIMITED, 0).is_ok()));
     }
 
     #[test]
     fn table_is_bounded_and_keys_beyond_the_capacity_share_a_bucket() {
         let buckets = Buckets::new(160);
-        let passed = (0..100_000).filter(|key| buckets.take(key, RATE, SECOND).is_ok()).count();
+        let passed = (0..100_000).filter(|key| buckets.take_token(key, RATE, SECOND).is_ok()).count();
         let kept: usize = buckets.shards.iter().map(|shard| shard.lock().unwrap().full_at.len()).sum();
         assert!(kept <= 160, "{kept}");
         assert!(passed <= 160 + SHARDS * 3, "{passed}");
         // Later there is room again.
-        assert_eq!(buckets.take(&"new", RATE, 100 * SECOND), Ok(()));
+        assert_eq!(buckets.take_token(&"new", RATE, 100 * SECOND), Ok(()));
         let kept: usize = buckets.shards.iter().map(|shard| shard.lock().unwrap().full_at.len()).sum();
         assert!(kept <= 160, "{kept}");
     }

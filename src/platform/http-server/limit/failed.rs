@@ -102,7 +102,7 @@ struct Summary {
 impl FailedLogins {
     /// Counts a failed login and logs it, at once or with others. Those without a prefix are the process's own, which tries whether it is
     /// known already.
-    pub fn note(&self, failure: LoginFailure, prefix: Option<IpAddr>, name: &str) {
+    pub fn record(&self, failure: LoginFailure, prefix: Option<IpAddr>, name: &str) {
         let Some(prefix) = prefix else { return };
         self.0.counts[failure.label()].increment();
         let name: String = name.chars().take(NAME_LENGTH).collect();
@@ -245,10 +245,10 @@ mod tests {
         let (failed, metrics) = (FailedLogins::default(), Metrics::default());
         failed.register("failed_logins_total", &metrics);
         for failure in [LoginFailure::UnknownName, LoginFailure::WrongSecret, LoginFailure::Disabled] {
-            failed.note(failure, Some(address(1)), "o/u");
+            failed.record(failure, Some(address(1)), "o/u");
         }
-        failed.note(LoginFailure::Limited, Some(address(1)), "o/u");
-        failed.note(LoginFailure::UnknownName, None, "o/own");
+        failed.record(LoginFailure::Limited, Some(address(1)), "o/u");
+        failed.record(LoginFailure::UnknownName, None, "o/own");
         let text = metrics.render();
         assert!(text.contains("failed_logins_total{reason=\"credentials\"} 3\n"), "{text}");
         assert!(text.contains("failed_logins_total{reason=\"limited\"} 1\n"), "{text}");

@@ -53,12 +53,12 @@ impl LoginLimits {
     pub fn count(&self, prefix: IpAddr, name: &impl Hash, secret: &impl Hash) {
         let now = nanoseconds_since(self.begun);
         // An empty bucket stays empty; this login was admitted before.
-        let _ = self.failed_addresses.take(&prefix, self.address, now);
+        let _ = self.failed_addresses.take_token(&prefix, self.address, now);
         // A guess that finds the table full counts each time.
         let guess = (prefix, name, secret);
         if self.guesses.peek(&guess, ONE_GUESS, now).is_ok() {
-            let _ = self.guesses.take(&guess, ONE_GUESS, now);
-            let _ = self.failed_logins.take(&(prefix, name), self.login, now);
+            let _ = self.guesses.take_token(&guess, ONE_GUESS, now);
+            let _ = self.failed_logins.take_token(&(prefix, name), self.login, now);
         }
     }
 }

@@ -42,7 +42,7 @@ impl AddressLimit {
             return Ok(());
         }
         let now = nanoseconds_since(self.begun);
-        self.addresses.take(&client_prefix(address), self.rate, now).map_err(whole_seconds)
+        self.addresses.take_token(&client_prefix(address), self.rate, now).map_err(whole_seconds)
     }
 }
 

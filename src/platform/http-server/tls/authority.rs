@@ -57,9 +57,9 @@ impl Authority {
         let certificate_file = self.directory.join("server.pem");
         let key_file = self.directory.join("server-key.pem");
         // The purpose of the certificate is stored next to it, so that it need not be parsed.
-        let note_file = self.directory.join("server.names");
-        let is_good =
-            certificate_file.exists() && note(&note_file).is_some_and(|note| note.serves(names, today));
+        let description_file = self.directory.join("server.names");
+        let is_good = certificate_file.exists()
+            && read_description(&description_file).is_some_and(|one| one.serves(names, today));
         if !is_good {
             let key = KeyPair::generate()?;
             let end = today.saturating_add(VALID_DAYS.days());
@@ -67,7 +67,7 @@ impl Authority {
             let certificate = server_params(names, today, end)?.signed_by(&key, &issuer)?;
             write_private_file(&key_file, key.serialize_pem().as_bytes())?;
             write_private_file(&certificate_file, certificate.pem().as_bytes())?;
-            write_private_file(&note_file, format!("{end}\n{}\n", names.join("\n")).as_bytes())?;
+            write_private_file(&description_file, format!("{end}\n{}\n", names.join("\n")).as_bytes())?;
             tracing::info!(tls.names = %names.join(","), tls.ends_at = %end, "certificate created");
         }
         TlsSettings::from_files(&certificate_file, &key_file)
@@ -118,20 +118,20 @@ fn set_validity(params: &mut CertificateParams, start: Date, end: Date) {
 }
 
 /// The names and the end of a certificate.
-struct Note {
+struct Description {
     end: Date,
     names: Vec<String>,
 }
 
-impl Note {
+impl Description {
     fn serves(&self, names: &[String], today: Date) -> bool {
         self.names == names && today.saturating_add(RENEW_DAYS.days()) < self.end
     }
 }
 
-fn note(file: &Path) -> Option<Note> {
+fn read_description(file: &Path) -> Option<Description> {
     let text = std::fs::read_to_string(file).ok()?;
     let mut lines = text.lines();
     let end = lines.next()?.parse().ok()?;
-    Some(Note { end, names: lines.map(str::to_owned).collect() })
+    Some(Description { end, names: lines.map(str::to_owned).collect() })
 }

@@ -105,7 +105,7 @@ impl Exits {
         let stream = events.get_or_insert_with(|| self.open(docker, None));
         match stream.next().await {
             Some(Ok(event)) => {
-                self.take(docker, &event).await;
+                self.handle_event(docker, &event).await;
                 Ok(())
             }
             ended => {
@@ -121,7 +121,7 @@ impl Exits {
         let mut stream = self.open(docker, Some(&now));
         let read = async {
             while let Some(Ok(event)) = stream.next().await {
-                self.take(docker, &event).await;
+                self.handle_event(docker, &event).await;
             }
         };
         if timeout(CATCH_UP_TIMEOUT, read).await.is_err() {
@@ -142,7 +142,7 @@ impl Exits {
         docker.events(Some(options.build())).boxed()
     }
 
-    async fn take(&self, docker: &Docker, event: &EventMessage) {
+    async fn handle_event(&self, docker: &Docker, event: &EventMessage) {
         let _alone = self.taking.lock().await;
         let at = event.time_nano.unwrap_or_default();
         let attributes = event.actor.as_ref().and_then(|actor| actor.attributes.as_ref());
@@ -183,8 +183,8 @@ impl Exits {
         log_exit(key, name, failures);
     }
 
-    /// Notes the exit of a container (service key and name) that no event reported.
-    pub async fn note(&self, docker: &Docker, (key, name): (&str, &str), id: &str, code: Option<i64>) {
+    /// Records the exit of a container (service key and name) that no event reported.
+    pub async fn record_exit(&self, docker: &Docker, (key, name): (&str, &str), id: &str, code: Option<i64>) {
         // The exit is expected: reading the events first would only delay the stop.
         if self.seen().stopping.contains(key) {
             return;

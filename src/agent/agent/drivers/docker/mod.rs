@@ -259,7 +259,7 @@ impl DockerDriver {
             let policy = found.host_config.and_then(|config| config.restart_policy);
             if policy.and_then(|policy| policy.name) == Some(RestartPolicyNameEnum::NO) {
                 let code = found.state.and_then(|state| state.exit_code);
-                self.exits.note(engine, (key, &name), id, code).await;
+                self.exits.record_exit(engine, (key, &name), id, code).await;
             }
         }
     }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::context::{Context, Exchange};
 use crate::exit::{CliError, Outcome};
-use crate::output::note;
+use crate::output::print_note;
 use crate::resource::deployment::{EXCHANGE_ONLY, without};
 use crate::resource::kinds::POLICIES;
 use crate::stops::{Confirmation, Write, confirm_stops};
@@ -123,7 +123,7 @@ pub fn apply_all(document: &mut Value, changes: &[String]) -> Outcome<bool> {
     for change in changes {
         match apply(document, change)? {
             Effect::Written => is_written = true,
-            Effect::Nothing(why) => note(format!("{change} changes nothing: {why}")),
+            Effect::Nothing(why) => print_note(format!("{change} changes nothing: {why}")),
         }
     }
     Ok(is_written)

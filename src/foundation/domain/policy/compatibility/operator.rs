@@ -44,7 +44,7 @@ pub fn namespace(archive: &str) -> Result<String, OperatorError> {
     for file in files(&unpack(&packed)?)? {
         for text in String::from_utf8_lossy(file).split("---") {
             if let Some(manifest) = Manifest::read(text) {
-                manifest.note(&mut namespace);
+                manifest.set_namespace(&mut namespace);
             }
         }
     }
@@ -150,8 +150,8 @@ impl Manifest {
         })
     }
 
-    /// The manifest of a namespace takes precedence over the namespace of a deployment.
-    fn note(self, namespace: &mut String) {
+    /// Sets the namespace that the manifest determines; the manifest of a namespace takes precedence over that of a deployment.
+    fn set_namespace(self, namespace: &mut String) {
         match (self.api_version.as_str(), self.kind.as_str()) {
             ("v1", "Namespace") => *namespace = self.name,
             ("apps/v1", "Deployment") if namespace.is_empty() => *namespace = self.namespace,

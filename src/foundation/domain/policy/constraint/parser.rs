@@ -115,15 +115,15 @@ fn next_predicate(text: &str) -> Parsed<'_, Option<Predicate>> {
     if text.trim().is_empty() {
         return Ok((None, ""));
     }
-    let (name, after_name) = take(text, SyntaxProblem::NameExpected)?;
+    let (name, after_name) = next_token(text, SyntaxProblem::NameExpected)?;
     match name.kind {
         Kind::Open | Kind::Close => return Ok((None, text)),
         kind if !kind.is_name() => return refuse(SyntaxProblem::NameExpected, text),
         _ => {}
     }
-    let (second, after_second) = take(after_name, SyntaxProblem::OperatorExpected)?;
+    let (second, after_second) = next_token(after_name, SyntaxProblem::OperatorExpected)?;
     let (property, operator, value, rest) = if second.kind.is_operator() {
-        let (value, rest) = take(after_second, SyntaxProblem::ValueExpected)?;
+        let (value, rest) = next_token(after_second, SyntaxProblem::ValueExpected)?;
         require_value(value, after_second)?;
         check_pair(second, value, after_second)?;
         (name.text, Operator::from_text(second.text.trim()), value, rest)
@@ -144,7 +144,7 @@ fn next_connective(text: &str) -> Parsed<'_, Connective> {
     if text.trim().is_empty() {
         return Ok((Connective::End, ""));
     }
-    let (token, rest) = take(text, SyntaxProblem::ConnectiveExpected)?;
+    let (token, rest) = next_token(text, SyntaxProblem::ConnectiveExpected)?;
     let connective = match token.kind {
         Kind::And => Connective::And,
         Kind::Or => Connective::Or,
@@ -155,7 +155,7 @@ fn next_connective(text: &str) -> Parsed<'_, Connective> {
     Ok((connective, rest))
 }
 
-fn take(text: &str, expected: SyntaxProblem) -> Parsed<'_, Token<'_>> {
+fn next_token(text: &str, expected: SyntaxProblem) -> Parsed<'_, Token<'_>> {
     match first_token(text) {
         Ok(Some(token)) => Ok((token, &text[token.text.len()..])),
         Ok(None) => refuse(expected, text),

@@ -28,7 +28,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Operation>, ExpressionError> {
     }
     let lexemes = tokens(text)?;
     let mut parser = Parser { text, lexemes, position: 0, nesting: 0, operations: Vec::new() };
-    let is_wrapped = parser.take("$(");
+    let is_wrapped = parser.skip_if_next("$(");
     let is_empty = parser.rest().is_empty() || (is_wrapped && parser.is_next(")"));
     if !is_empty {
         parser.either()?;
@@ -66,14 +66,14 @@ impl Parser<'_> {
     }
 
     /// Skips a symbol or keyword if it is next.
-    fn take(&mut self, word: &str) -> bool {
+    fn skip_if_next(&mut self, word: &str) -> bool {
         let is_next = self.is_next(word);
         self.position += usize::from(is_next);
         is_next
     }
 
     fn require(&mut self, closing: &'static str) -> Parsed {
-        if self.take(closing) {
+        if self.skip_if_next(closing) {
             Ok(())
         } else {
             Err(self.problem(SyntaxProblem::ClosingExpected { closing }))
@@ -113,7 +113,7 @@ impl Parser<'_> {
     fn connected(&mut self, keyword: &str, on: bool, operand: fn(&mut Self) -> Parsed) -> Parsed {
         operand(self)?;
         let mut shortcuts = Vec::new();
-        while self.take(keyword) {
+        while self.skip_if_next(keyword) {
             shortcuts.push(self.operations.len());
             self.emit(Operation::Shortcut { on, target: 0 });
             operand(self)?;
@@ -129,7 +129,7 @@ impl Parser<'_> {
     }
 
     fn negation(&mut self) -> Parsed {
-        if !self.take("not") {
+        if !self.skip_if_next("not") {
             return self.comparison();
         }
         self.nested(Self::negation)?;
@@ -167,7 +167,7 @@ impl Parser<'_> {
     }
 
     fn unary(&mut self) -> Parsed {
-        let sign = ["-", "+"].into_iter().find(|sign| self.take(sign));
+        let sign = ["-", "+"].into_iter().find(|sign| self.skip_if_next(sign));
         self.power()?;
         self.sign(sign);
         Ok(())
@@ -184,7 +184,7 @@ impl Parser<'_> {
 
     fn power(&mut self) -> Parsed {
         self.atom()?;
-        if self.take("**") {
+        if self.skip_if_next("**") {
             self.nested(Self::unary)?;
             self.emit(Operation::Binary(Binary::Power));
         }
@@ -194,7 +194,7 @@ impl Parser<'_> {
     /// The list after `in`.
     fn list(&mut self, is_negated: bool) -> Parsed {
         let pairs = [("(", ")"), ("[", "]")];
-        let Some((_, closing)) = pairs.into_iter().find(|(opening, _)| self.take(opening)) else {
+        let Some((_, closing)) = pairs.into_iter().find(|(opening, _)| self.skip_if_next(opening)) else {
             return Err(self.problem(SyntaxProblem::ListExpected));
         };
         let start = self.operations.len();
@@ -203,7 +203,7 @@ impl Parser<'_> {
             if self.rest().is_empty() || self.is_next(")") || self.is_next("]") {
                 return Err(self.problem(SyntaxProblem::ClosingExpected { closing }));
             }
-            let has_comma = count > 0 && self.take(",");
+            let has_comma = count > 0 && self.skip_if_next(",");
             if count > 0 && !has_comma && self.touches_previous() {
                 return Err(self.problem(SyntaxProblem::SeparatorExpected));
             }
@@ -225,7 +225,7 @@ impl Parser<'_> {
     }
 
     fn item(&mut self) -> Parsed {
-        let sign = self.take("-").then_some("-");
+        let sign = self.skip_if_next("-").then_some("-");
         self.atom()?;
         self.sign(sign);
         Ok(())
@@ -238,7 +238,7 @@ impl Parser<'_> {
     }
 
     fn atom(&mut self) -> Parsed {
-        if self.take("(") {
+        if self.skip_if_next("(") {
             self.nested(Self::either)?;
             return self.require(")");
         }
