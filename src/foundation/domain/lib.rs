@@ -4,6 +4,7 @@
 //! See the design, "The agbot" and "How it is tested".
 
 pub mod causes;
+pub mod document;
 pub mod object;
 pub mod orchestration;
 pub mod policy;

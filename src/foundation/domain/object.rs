@@ -53,6 +53,15 @@ pub struct MembersError {
     pub rule: String,
 }
 
+impl MembersError {
+    /// Returns the error with a path that leads to the object in which it was found.
+    #[must_use]
+    pub(crate) fn under(self, path: &str) -> Self {
+        let separator = if path.is_empty() || self.path.is_empty() { "" } else { "." };
+        Self { path: format!("{path}{separator}{}", self.path), ..self }
+    }
+}
+
 /// An object whose members are taken out one by one.
 pub struct Object {
     path: String,

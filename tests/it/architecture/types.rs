@@ -38,13 +38,7 @@ const SHARED: &[(&str, &[&str])] = &[
     ),
     (
         "the rules of a document, and the document on the wire",
-        &[
-            "BlocklistSettings",
-            "HealthEvaluation",
-            "PatternService",
-            "PatternServiceVersion",
-            "ServiceDefinition",
-        ],
+        &["PatternService", "PatternServiceVersion", "ServiceDefinition"],
     ),
     (
         "the hub and the agent name the same thing, each as far as it knows it",

@@ -3,32 +3,40 @@
 //! Source: orchestration 1.6, D4.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
-use super::org_settings::Setting;
-use crate::object::{Members, MembersError, Object};
+use super::org_settings::MONTH;
+use crate::document::integer;
 
-/// A month, in seconds.
-const MONTH: i64 = 31 * 86_400;
-
-const SETTINGS: [Setting; 6] = [
-    Setting { name: "failureThreshold", range: 1..=1000, default: 5 },
-    Setting { name: "windowSeconds", range: 1..=MONTH, default: 300 },
-    Setting { name: "baseSeconds", range: 1..=MONTH, default: 300 },
-    Setting { name: "factor", range: 1..=100, default: 2 },
-    Setting { name: "maxSeconds", range: 1..=MONTH, default: 3600 },
-    Setting { name: "resetAfterSeconds", range: 1..=MONTH, default: 300 },
-];
-
-const MEMBERS: Members = Members {
-    known: &["failureThreshold", "windowSeconds", "baseSeconds", "factor", "maxSeconds", "resetAfterSeconds"],
-    unsupported: &[],
-};
-
-/// Settings of an organization; `None` stands for the default.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Rules by which a service version is blocked on a node on which it keeps failing.
+// `None` stands for the default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
 pub struct BlocklistSettings {
-    values: [Option<i64>; SETTINGS.len()],
+    /// Failures within the window that block a node.
+    #[serde(deserialize_with = "integer::<_, _, 1, 1_000>", skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1_000)]
+    pub failure_threshold: Option<u32>,
+    /// Time for which a failure counts.
+    #[serde(deserialize_with = "integer::<_, _, 1, MONTH>", skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 2_678_400)]
+    pub window_seconds: Option<u64>,
+    /// Longest duration of the first block.
+    #[serde(deserialize_with = "integer::<_, _, 1, MONTH>", skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 2_678_400)]
+    pub base_seconds: Option<u64>,
+    /// Factor by which each block is longer than the one before.
+    #[serde(deserialize_with = "integer::<_, _, 1, 100>", skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 100)]
+    pub factor: Option<u64>,
+    /// Longest duration of a block.
+    #[serde(deserialize_with = "integer::<_, _, 1, MONTH>", skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 2_678_400)]
+    pub max_seconds: Option<u64>,
+    /// Time after which a running instance counts as a success and the number of blocks is reset.
+    #[serde(deserialize_with = "integer::<_, _, 1, MONTH>", skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 2_678_400)]
+    pub reset_after_seconds: Option<u64>,
 }
 
 /// Rules in force for an organization.
@@ -53,7 +61,14 @@ pub struct BlocklistRules {
 
 impl Default for BlocklistRules {
     fn default() -> Self {
-        BlocklistSettings::default().rules()
+        Self {
+            failure_threshold: 5,
+            window_secs: 300,
+            base_secs: 300,
+            factor: 2,
+            max_secs: 3_600,
+            reset_after_secs: 300,
+        }
     }
 }
 
@@ -68,57 +83,34 @@ impl BlocklistRules {
 }
 
 impl BlocklistSettings {
-    /// Takes the member out of the object around it and merges it: members that are left out stay, and `null` ends a setting.
-    ///
-    /// # Errors
-    /// The first member that breaks a rule, with its path.
-    pub(super) fn patched(mut self, around: &mut Object, patch: &Value) -> Result<Self, MembersError> {
-        let patch = patch.get("blocklist");
-        if patch.is_some_and(Value::is_null) {
-            return Ok(Self::default());
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns the settings that apply, with the defaults.
+    pub(super) fn with_defaults(self) -> Self {
+        let rules = self.rules();
+        Self {
+            failure_threshold: Some(rules.failure_threshold),
+            window_seconds: Some(rules.window_secs),
+            base_seconds: Some(rules.base_secs),
+            factor: Some(rules.factor),
+            max_seconds: Some(rules.max_secs),
+            reset_after_seconds: Some(rules.reset_after_secs),
         }
-        let Some(mut given) = around.object("blocklist", &MEMBERS)? else { return Ok(self) };
-        for (value, setting) in self.values.iter_mut().zip(&SETTINGS) {
-            if patch.and_then(|patch| patch.get(setting.name)).is_some_and(Value::is_null) {
-                *value = None;
-            }
-            if let Some(number) = given.integer(setting.name, setting.range.clone())? {
-                *value = Some(number);
-            }
-        }
-        Ok(self)
     }
 
-    /// Returns the document of what is set; none when nothing is.
-    pub(super) fn document(&self) -> Option<Value> {
-        let set = SETTINGS.iter().zip(self.values);
-        let members: Map<String, Value> =
-            set.filter_map(|(one, value)| Some((one.name.to_owned(), value?.into()))).collect();
-        (!members.is_empty()).then_some(Value::Object(members))
-    }
-
-    /// Returns the document of what holds, with the defaults.
-    pub(super) fn with_defaults(&self) -> Value {
-        let all = SETTINGS.iter().zip(self.values);
-        Value::Object(
-            all.map(|(one, value)| (one.name.to_owned(), value.unwrap_or(one.default).into())).collect(),
-        )
-    }
-
-    /// Returns what holds.
+    /// Returns the rules that apply.
     #[must_use]
     pub fn rules(&self) -> BlocklistRules {
-        let number = |index: usize| {
-            let number = self.values[index].unwrap_or(SETTINGS[index].default);
-            u64::try_from(number).unwrap_or(1)
-        };
+        let default = BlocklistRules::default();
         BlocklistRules {
-            failure_threshold: u32::try_from(number(0)).unwrap_or(u32::MAX),
-            window_secs: number(1),
-            base_secs: number(2),
-            factor: number(3),
-            max_secs: number(4),
-            reset_after_secs: number(5),
+            failure_threshold: self.failure_threshold.unwrap_or(default.failure_threshold),
+            window_secs: self.window_seconds.unwrap_or(default.window_secs),
+            base_secs: self.base_seconds.unwrap_or(default.base_secs),
+            factor: self.factor.unwrap_or(default.factor),
+            max_secs: self.max_seconds.unwrap_or(default.max_secs),
+            reset_after_secs: self.reset_after_seconds.unwrap_or(default.reset_after_secs),
         }
     }
 }
@@ -156,7 +148,7 @@ mod tests {
         assert_eq!((second.blocklist().base_secs, second.blocklist().factor), (5, 2));
         let none = second.patched(json!({"blocklist": null})).unwrap();
         assert_eq!((none.document(), none.blocklist()), (json!({}), BlocklistRules::default()));
-        assert_eq!(none.with_defaults()["blocklist"]["resetAfterSeconds"], 300);
+        assert_eq!(none.with_defaults().document()["blocklist"]["resetAfterSeconds"], 300);
     }
 
     #[test]

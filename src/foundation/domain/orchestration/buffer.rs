@@ -2,13 +2,17 @@
 //!
 //! Source: orchestration 1.6, D7.
 
-use serde_json::{Map, Value};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
 
-use super::capacity::{Amounts, take_entries};
-use crate::object::{MembersError, Object};
+use super::capacity::{Amounts, entries};
+use crate::document::error_inside;
+use crate::object::MembersError;
 
 /// Purposes for which the buffer may be used.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum BufferUse {
     /// Moves that an upgrade needs.
     #[default]
@@ -17,88 +21,42 @@ pub enum BufferUse {
     UpgradeAndFailure,
 }
 
-impl BufferUse {
-    const WORDS: [(&'static str, Option<Self>); 2] =
-        [("upgrade", Some(Self::Upgrade)), ("upgrade-and-failure", Some(Self::UpgradeAndFailure))];
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Upgrade => "upgrade",
-            Self::UpgradeAndFailure => "upgrade-and-failure",
-        }
-    }
-}
-
 /// Share of the capacities of nodes that is kept free, and its permitted use.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct CapacityBuffer {
-    shares: Option<Amounts>,
-    usage: Option<BufferUse>,
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CapacityBuffer<'s> {
+    pub(super) shares: Option<&'s Amounts>,
+    pub(super) usage: BufferUse,
 }
 
-impl CapacityBuffer {
-    /// The member with the share of each capacity.
-    pub(super) const PERCENTAGES: &'static str = "nodeBufferPercentage";
-    /// The member with what may use it.
-    pub(super) const USE: &'static str = "bufferUse";
-
+impl CapacityBuffer<'_> {
     /// Returns the share of a capacity that is kept free, from 0 to 1.
     #[must_use]
     pub fn share(&self, metric: &str) -> f64 {
-        self.shares.as_ref().and_then(|shares| shares.get(metric)).copied().unwrap_or(0.0)
+        self.shares.and_then(|shares| shares.get(metric)).copied().unwrap_or(0.0)
     }
 
-    /// Returns what may use it.
+    /// Returns its permitted use.
     #[must_use]
     pub fn usage(&self) -> BufferUse {
-        self.usage.unwrap_or_default()
+        self.usage
     }
+}
 
-    /// Takes the members out of the object around them and merges them: shares that are left out stay, and `null` ends one or all.
-    ///
-    /// # Errors
-    /// The first name, share or word that breaks a rule, with its path.
-    pub(super) fn patched(mut self, around: &mut Object, patch: &Value) -> Result<Self, MembersError> {
-        let mut shares = match (patch.get(Self::PERCENTAGES), self.shares.take()) {
-            (Some(Value::Null), _) => None,
-            (None, shares) => shares,
-            (Some(_), shares) => Some(shares.unwrap_or_default()),
-        };
-        for (name, share) in take_entries(around, Self::PERCENTAGES)?.unwrap_or_default() {
-            let path = format!("{}.{name}", Self::PERCENTAGES);
-            let known = shares.get_or_insert_with(Amounts::new);
-            match share.as_f64().filter(|share| (0.0..=1.0).contains(share)) {
-                Some(share) => known.insert(name, share),
-                None if share.is_null() => known.remove(&name),
-                None => return Err(around.broken_at(&path, "must be a number from 0 to 1")),
-            };
-        }
-        self.shares = shares;
-        if patch.get(Self::USE).is_some_and(Value::is_null) {
-            self.usage = None;
-        }
-        self.usage = around.word(Self::USE, &BufferUse::WORDS)?.or(self.usage);
-        Ok(self)
+/// Reads shares of capacities, each from 0 to 1. An entry that is `null` is left out.
+///
+/// # Errors
+/// The first name or share that breaks a rule, with its path.
+pub(super) fn shares<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Amounts>, D::Error> {
+    let value = Value::deserialize(input)?;
+    if value.is_null() {
+        return Ok(None);
     }
-
-    /// Returns the members that are set.
-    pub(super) fn document(&self) -> Map<String, Value> {
-        let shares = self.shares.is_some().then(|| (Self::PERCENTAGES.to_owned(), self.shares()));
-        let usage = self.usage.map(|usage| (Self::USE.to_owned(), usage.word().into()));
-        shares.into_iter().chain(usage).collect()
-    }
-
-    /// Returns the members that hold, with the defaults.
-    pub(super) fn with_defaults(&self) -> Map<String, Value> {
-        let usage = self.usage().word().into();
-        [(Self::PERCENTAGES.to_owned(), self.shares()), (Self::USE.to_owned(), usage)].into_iter().collect()
-    }
-
-    fn shares(&self) -> Value {
-        Value::Object(
-            self.shares.iter().flatten().map(|(name, share)| (name.clone(), (*share).into())).collect(),
-        )
-    }
+    let given = entries(value).map_err(error_inside)?.into_iter().filter(|(_, share)| !share.is_null());
+    let read = given.map(|(name, share)| match share.as_f64().filter(|share| (0.0..=1.0).contains(share)) {
+        Some(share) => Ok((name, share)),
+        None => Err(MembersError { path: name, rule: "must be a number from 0 to 1".to_owned() }),
+    });
+    read.collect::<Result<_, _>>().map(Some).map_err(error_inside)
 }
 
 #[cfg(test)]
@@ -141,6 +99,6 @@ mod tests {
             (0.2, 0.0, BufferUse::Upgrade)
         );
         let none = second.patched(json!({"nodeBufferPercentage": null})).unwrap();
-        assert_eq!((none.document(), &none.with_defaults()["bufferUse"]), (json!({}), &json!("upgrade")));
+        assert_eq!((none.document(), none.capacity_buffer().usage()), (json!({}), BufferUse::Upgrade));
     }
 }

@@ -33,27 +33,27 @@ pub fn take_amounts(object: &mut Object, member: &str) -> Result<Option<Amounts>
     Ok(Some(amounts))
 }
 
-/// Takes a map by the names of capacities out of an object; none when the member is not given.
+fn take_entries(object: &mut Object, member: &str) -> Result<Option<Map<String, Value>>, MembersError> {
+    let entries = object.take(member).map(entries).transpose().map_err(|error| error.under(member));
+    entries.map_err(|error| object.broken_at(&error.path, &error.rule))
+}
+
+/// Returns the entries of a map by the names of capacities.
 ///
 /// # Errors
-/// The first name that breaks a rule, with its path.
-pub(super) fn take_entries(
-    object: &mut Object,
-    member: &str,
-) -> Result<Option<Map<String, Value>>, MembersError> {
-    let entries = match object.take(member) {
-        None => return Ok(None),
-        Some(Value::Object(entries)) if entries.len() <= MAX_ENTRIES => entries,
-        Some(Value::Object(_)) => {
-            return Err(object.broken(member, &format!("must hold at most {MAX_ENTRIES} names")));
-        }
-        Some(_) => return Err(object.broken(member, "must be an object")),
+/// The first name that breaks a rule, with its path in the map.
+pub(super) fn entries(map: Value) -> Result<Map<String, Value>, MembersError> {
+    let broken = |path: String, rule: String| Err(MembersError { path, rule });
+    let entries = match map {
+        Value::Object(entries) if entries.len() <= MAX_ENTRIES => entries,
+        Value::Object(_) => return broken(String::new(), format!("must hold at most {MAX_ENTRIES} names")),
+        _ => return broken(String::new(), "must be an object".to_owned()),
     };
     match entries.keys().find(|name| !is_metric(name)) {
-        None => Ok(Some(entries)),
+        None => Ok(entries),
         Some(name) => {
-            let path = format!("{member}.{}", name.chars().take(64).collect::<String>());
-            Err(object.broken_at(&path, "must be a name of 1 to 64 letters, digits and _"))
+            let rule = "must be a name of 1 to 64 letters, digits and _";
+            broken(name.chars().take(64).collect(), rule.to_owned())
         }
     }
 }

@@ -2,86 +2,51 @@
 //!
 //! Source: orchestration 1.6, D1.
 
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-use crate::object::{Members, MembersError, Object};
+use crate::document::integer;
 
-const WARNING: &str = "considerWarningAsError";
-const NODES: &str = "maxPercentUnhealthyNodes";
-const WORKLOADS: &str = "maxPercentUnhealthyWorkloads";
-const UNITS: &str = "maxPercentUnhealthyUnits";
-const INSTANCES: &str = "maxPercentUnhealthyInstances";
-
-const MEMBERS: Members = Members { known: &[WARNING, NODES, WORKLOADS, UNITS, INSTANCES], unsupported: &[] };
-
-/// Rules by which health is evaluated; `None` where the organization sets nothing.
-///
-/// # Units
-/// Percent.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct HealthEvaluation {
+/// Rules by which the health of an organization is evaluated, in percent where the name says so.
+// `None` where the organization sets nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HealthEvaluationRules {
     /// True if an event with a warning counts as an error.
+    #[serde(rename = "considerWarningAsError", skip_serializing_if = "Option::is_none")]
     pub considers_warning_as_error: Option<bool>,
     /// Nodes of the organization that may be in error.
+    #[serde(deserialize_with = "integer::<_, _, 0, 100>", skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 100)]
     pub max_percent_unhealthy_nodes: Option<u8>,
     /// Workloads of the organization that may be in error.
+    #[serde(deserialize_with = "integer::<_, _, 0, 100>", skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 100)]
     pub max_percent_unhealthy_workloads: Option<u8>,
     /// Units of a workload that may be in error.
+    #[serde(deserialize_with = "integer::<_, _, 0, 100>", skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 100)]
     pub max_percent_unhealthy_units: Option<u8>,
     /// Instances of a unit that may be in error.
+    #[serde(deserialize_with = "integer::<_, _, 0, 100>", skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 100)]
     pub max_percent_unhealthy_instances: Option<u8>,
 }
 
-impl HealthEvaluation {
-    /// Returns the rules with what the member `name` of a merge patch changes.
-    pub(super) fn patched(mut self, given: &mut Object, name: &str) -> Result<Self, MembersError> {
-        let Some(value) = given.take(name) else { return Ok(self) };
-        let cleared = |member: &str| value.get(member).is_some_and(Value::is_null);
-        let is_warning_cleared = cleared(WARNING);
-        let are_cleared = [NODES, WORKLOADS, UNITS, INSTANCES].map(cleared);
-        let mut rules = Object::open(name.to_owned(), value, &MEMBERS)?;
-        let percents = self.percents_mut();
-        for ((member, percent), is_cleared) in percents.into_iter().zip(are_cleared) {
-            if is_cleared {
-                *percent = None;
-            }
-            if let Some(number) = rules.number(member, 0..=100)? {
-                *percent = Some(number);
-            }
-        }
-        if is_warning_cleared {
-            self.considers_warning_as_error = None;
-        }
-        if let Some(is_error) = rules.boolean(WARNING)? {
-            self.considers_warning_as_error = Some(is_error);
-        }
-        Ok(self)
+impl HealthEvaluationRules {
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
     }
 
-    fn percents_mut(&mut self) -> [(&'static str, &mut Option<u8>); 4] {
-        [
-            (NODES, &mut self.max_percent_unhealthy_nodes),
-            (WORKLOADS, &mut self.max_percent_unhealthy_workloads),
-            (UNITS, &mut self.max_percent_unhealthy_units),
-            (INSTANCES, &mut self.max_percent_unhealthy_instances),
-        ]
-    }
-
-    /// Returns the members that are set.
-    pub(super) fn document(mut self) -> Map<String, Value> {
-        let warning = self.considers_warning_as_error.map(|is_error| (WARNING.to_owned(), is_error.into()));
-        let percents = self.percents_mut().into_iter();
-        let percents = percents.filter_map(|(name, percent)| Some((name.to_owned(), (*percent)?.into())));
-        warning.into_iter().chain(percents).collect()
-    }
-
-    /// Returns every member, with the defaults.
-    pub(super) fn with_defaults(mut self) -> Map<String, Value> {
-        self.considers_warning_as_error.get_or_insert(false);
-        for (_, percent) in self.percents_mut() {
-            percent.get_or_insert(0);
+    /// Returns the rules that apply, with the defaults.
+    pub(super) fn with_defaults(self) -> Self {
+        Self {
+            considers_warning_as_error: self.considers_warning_as_error.or(Some(false)),
+            max_percent_unhealthy_nodes: self.max_percent_unhealthy_nodes.or(Some(0)),
+            max_percent_unhealthy_workloads: self.max_percent_unhealthy_workloads.or(Some(0)),
+            max_percent_unhealthy_units: self.max_percent_unhealthy_units.or(Some(0)),
+            max_percent_unhealthy_instances: self.max_percent_unhealthy_instances.or(Some(0)),
         }
-        self.document()
     }
 }
 
@@ -102,7 +67,7 @@ mod tests {
         let second = first.patched(patch).unwrap();
         let expected = json!({"considerWarningAsError": true, "maxPercentUnhealthyUnits": 40});
         assert_eq!(second.document()["healthEvaluation"], expected);
-        assert_eq!(second.with_defaults()["healthEvaluation"]["maxPercentUnhealthyInstances"], 0);
+        assert_eq!(second.with_defaults().health_evaluation().max_percent_unhealthy_instances, Some(0));
         assert_eq!(second.patched(json!({"healthEvaluation": null})).unwrap(), OrgSettings::default());
     }
 

@@ -34,7 +34,7 @@ pub use crate::object::MembersError;
 pub use blocklist::{BlocklistRules, BlocklistSettings};
 pub use buffer::{BufferUse, CapacityBuffer};
 pub use ha_group::HaGroupOrchestration;
-pub use health_evaluation::HealthEvaluation;
+pub use health_evaluation::HealthEvaluationRules;
 pub use health_policy::HealthPolicy;
 pub use placement::{Affinity, Constraint, Domains, OnViolation, Placement, PlacementPolicy};
 pub use policy::{CompatGate, Flex, Ha, Mode, OfflinePeerPolicy, Orchestrate, Orchestration, Timers};

@@ -4,116 +4,152 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::placement::Constraint;
+use crate::document::error_inside;
 use crate::object::{MembersError, Object, hint};
 
-const MEMBER: &str = "constraintPriorities";
+pub(super) const MEMBER: &str = "constraintPriorities";
 
-/// Default priorities.
-const DEFAULTS: [(Constraint, i8); 6] = [
-    (Constraint::PlacementConstraint, 0),
-    (Constraint::NodeCapacity, 0),
-    (Constraint::Affinity, 0),
-    (Constraint::FaultDomain, 0),
-    (Constraint::UpgradeDomain, 1),
-    (Constraint::PreferredLocation, 2),
-];
-
-/// The priorities that an organization sets for its workloads.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Priorities of the constraints on placement: 0 hard, 1 soft, 2 an optimization, -1 off.
+// `None` stands for the default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
 pub struct ConstraintPriorities {
-    values: [Option<i8>; DEFAULTS.len()],
+    /// That `placement.expression` holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = -1, maximum = 2)]
+    placement_constraint: Option<i8>,
+    /// That the loads fit into the capacities of the node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = -1, maximum = 2)]
+    node_capacity: Option<i8>,
+    /// Hard affinity.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = -1, maximum = 2)]
+    affinity: Option<i8>,
+    /// Distribution over fault domains.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = -1, maximum = 2)]
+    fault_domain: Option<i8>,
+    /// Distribution over upgrade domains.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = -1, maximum = 2)]
+    upgrade_domain: Option<i8>,
+    /// The preferred domain, and the origin of an instance that moved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = -1, maximum = 2)]
+    preferred_location: Option<i8>,
 }
 
 impl ConstraintPriorities {
+    const DEFAULT: Self = Self {
+        placement_constraint: Some(0),
+        node_capacity: Some(0),
+        affinity: Some(0),
+        fault_domain: Some(0),
+        upgrade_domain: Some(1),
+        preferred_location: Some(2),
+    };
+
     /// Returns the priority of a constraint, as set or by default.
     #[must_use]
     pub fn of(&self, constraint: Constraint) -> i8 {
-        let found = DEFAULTS.iter().zip(self.values).find(|((one, _), _)| *one == constraint);
-        found.map_or(0, |((_, default), value)| value.unwrap_or(*default))
+        self.given(constraint).or(Self::DEFAULT.given(constraint)).unwrap_or_default()
     }
 
-    /// Takes the member out of the object around it and merges it: priorities that are left out stay, and `null` ends one or all.
-    ///
-    /// # Errors
-    /// The first name or number that breaks a rule, with its path.
-    pub(super) fn patched(mut self, around: &mut Object, patch: &Value) -> Result<Self, MembersError> {
-        let patch = patch.get(MEMBER);
-        if patch.is_some_and(Value::is_null) {
-            return Ok(Self::default());
+    fn given(&self, constraint: Constraint) -> Option<i8> {
+        match constraint {
+            Constraint::PlacementConstraint => self.placement_constraint,
+            Constraint::NodeCapacity => self.node_capacity,
+            Constraint::Affinity => self.affinity,
+            Constraint::FaultDomain => self.fault_domain,
+            Constraint::UpgradeDomain => self.upgrade_domain,
+            Constraint::PreferredLocation => self.preferred_location,
         }
-        let ended = |constraint: Constraint| {
-            let names = Constraint::NAMES.iter().filter(|(.., one)| *one == constraint);
-            let mut names = names.flat_map(|(short, long, _)| [*short, *long]);
-            names.any(|name| patch.and_then(|patch| patch.get(name)).is_some_and(Value::is_null))
-        };
-        let given = take_priorities(around)?;
-        for (value, (constraint, _)) in self.values.iter_mut().zip(DEFAULTS) {
-            if ended(constraint) {
-                *value = None;
-            }
-            if let Some(priority) = given.get(&constraint) {
-                *value = Some(*priority);
-            }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns the priorities that apply, with the defaults.
+    pub(super) fn with_defaults(self) -> Self {
+        Self::of_each(|constraint| Some(self.of(constraint)))
+    }
+
+    fn of_each(priority: impl Fn(Constraint) -> Option<i8>) -> Self {
+        Self {
+            placement_constraint: priority(Constraint::PlacementConstraint),
+            node_capacity: priority(Constraint::NodeCapacity),
+            affinity: priority(Constraint::Affinity),
+            fault_domain: priority(Constraint::FaultDomain),
+            upgrade_domain: priority(Constraint::UpgradeDomain),
+            preferred_location: priority(Constraint::PreferredLocation),
         }
-        Ok(self)
-    }
-
-    /// Returns the document of what is set; none when nothing is.
-    pub(super) fn document(&self) -> Option<Value> {
-        let set = DEFAULTS
-            .iter()
-            .zip(self.values)
-            .filter_map(|((one, _), value)| Some((name(*one), value?.into())));
-        let members: Map<String, Value> = set.collect();
-        (!members.is_empty()).then_some(Value::Object(members))
-    }
-
-    /// Returns the document of what holds, with the defaults.
-    pub(super) fn with_defaults(&self) -> Value {
-        Value::Object(DEFAULTS.iter().map(|(one, _)| (name(*one), self.of(*one).into())).collect())
     }
 }
 
-fn name(constraint: Constraint) -> String {
-    let found = Constraint::NAMES.iter().find(|(.., one)| *one == constraint);
-    found.map(|(short, ..)| (*short).to_owned()).unwrap_or_default()
+// Not derived: priorities may be a list, their numbers texts, and each constraint has two names.
+impl<'de> Deserialize<'de> for ConstraintPriorities {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let given = read(Value::deserialize(input)?).map_err(error_inside)?;
+        Ok(Self::of_each(|constraint| given.get(&constraint).copied().flatten()))
+    }
 }
 
-/// Takes priorities out of an object, given as an object or as a list of `name` and `value`. An entry that is `null` is left out.
+/// Takes the priorities out of an object.
 ///
 /// # Errors
 /// The first name or number that breaks a rule, with its path.
 pub(super) fn take_priorities(around: &mut Object) -> Result<BTreeMap<Constraint, i8>, MembersError> {
-    let most = 2 * DEFAULTS.len();
-    let entries: Vec<(String, Value)> = match around.take(MEMBER) {
-        None => Vec::new(),
-        Some(Value::Object(entries)) => entries.into_iter().collect(),
-        Some(Value::Array(items)) if items.len() <= most => items
+    let Some(given) = around.take(MEMBER) else { return Ok(BTreeMap::new()) };
+    let given = read(given).map_err(|error| error.under(MEMBER));
+    let given = given.map_err(|error| around.broken_at(&error.path, &error.rule))?;
+    Ok(given.into_iter().filter_map(|(constraint, priority)| Some((constraint, priority?))).collect())
+}
+
+/// Reads priorities, given as an object or as a list of `name` and `value`; `None` for an entry that is `null`.
+///
+/// # Errors
+/// The first name or number that breaks a rule, with its path.
+pub(super) fn read(given: Value) -> Result<BTreeMap<Constraint, Option<i8>>, MembersError> {
+    let broken = |rule: &str| MembersError { path: String::new(), rule: rule.to_owned() };
+    let entries: Vec<(String, Value)> = match given {
+        Value::Object(entries) => entries.into_iter().collect(),
+        Value::Array(items) if items.len() <= 2 * Constraint::NAMES.len() => items
             .iter()
             .map(|item| Some((item.get("name")?.as_str()?.to_owned(), item.get("value")?.clone())))
             .collect::<Option<_>>()
-            .ok_or_else(|| around.broken(MEMBER, "must be a list of name and value"))?,
-        Some(_) => return Err(around.broken(MEMBER, "must be an object")),
+            .ok_or_else(|| broken("must be a list of name and value"))?,
+        _ => return Err(broken("must be an object")),
     };
-    let mut read = BTreeMap::new();
-    for (name, value) in entries.into_iter().filter(|(_, value)| !value.is_null()) {
-        let path = format!("{MEMBER}.{}", name.chars().take(64).collect::<String>());
+    let mut found = BTreeMap::new();
+    for (name, value) in entries {
+        let broken = |rule: &str| broken(rule).under(&name.chars().take(64).collect::<String>());
         let known =
             Constraint::NAMES.iter().find(|(short, long, _)| [*short, *long].contains(&name.as_str()));
         let Some((.., constraint)) = known else {
+            if value.is_null() {
+                continue;
+            }
             let hint = hint(Constraint::NAMES.iter().map(|(short, ..)| *short), &name);
-            return Err(around.broken_at(&path, &format!("is not a constraint{hint}")));
+            return Err(broken(&format!("is not a constraint{hint}")));
         };
+        let priority: &mut Option<i8> = found.entry(*constraint).or_default();
+        if value.is_null() {
+            continue;
+        }
         let number = value.as_i64().or_else(|| value.as_str()?.parse().ok());
-        let Some(priority) = number.filter(|number| (-1..=2).contains(number)) else {
-            return Err(around.broken_at(&path, "must be -1, 0, 1 or 2"));
+        let Some(number) = number.filter(|number| (-1..=2).contains(number)) else {
+            return Err(broken("must be -1, 0, 1 or 2"));
         };
-        if read.insert(*constraint, priority as i8).is_some() {
-            return Err(around.broken_at(&path, "must not be given twice"));
+        if priority.replace(number as i8).is_some() {
+            return Err(broken("must not be given twice"));
         }
     }
-    Ok(read)
+    Ok(found)
 }

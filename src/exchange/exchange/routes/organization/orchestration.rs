@@ -8,10 +8,8 @@ use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::organization;
-use evenkeel_wire::exchange::org_orchestration::{
-    OrgOrchestration, OrgOrchestrationQuery, WriteOrgOrchestration,
-};
-use serde_json::{Map, Value};
+use evenkeel_wire::exchange::org_orchestration::{OrgOrchestrationQuery, WriteOrgOrchestration};
+use serde_json::Value;
 
 use super::write::absent;
 use crate::error::{Created, created};
@@ -47,7 +45,7 @@ pub(super) fn operations() -> Vec<Operation> {
 async fn get_settings(
     op: Op<OrgPath, Query<OrgOrchestrationQuery>>,
     _: Permission<right::OrgRead>,
-) -> Result<Json<OrgOrchestration>, ApiError> {
+) -> Result<Json<OrgSettings>, ApiError> {
     let Op { request: ExchangeRequest { exchange, .. }, path: OrgPath { org }, parameters: Query(query) } =
         op;
     let stored = exchange
@@ -56,25 +54,15 @@ async fn get_settings(
         .await?
         .ok_or_else(|| absent(&org))?;
     let settings = stored_settings(&org, stored)?;
-    let shown = match query.given {
-        Some(true) => settings.document(),
-        _ => Value::Object(with_defaults(&settings, &exchange.settings())),
-    };
-    let shown =
-        serde_json::from_value(shown).map_err(|error| ApiError::internal(format!("JSON: {error}")))?;
-    Ok(Json(shown))
+    Ok(Json(match query.given {
+        Some(true) => settings,
+        _ => with_defaults(&settings, &exchange.settings()),
+    }))
 }
 
 /// Returns the settings with the defaults, of which this hub has two of its own.
-fn with_defaults(settings: &OrgSettings, hub: &ExchangeSettings) -> Map<String, Value> {
-    let mut shown = settings.with_defaults();
-    if settings.node_down_after_secs().is_none() {
-        shown.insert("nodeDownAfterSeconds".to_owned(), hub.node_down_after_secs.into());
-    }
-    if settings.rejoin_grace_secs().is_none() {
-        shown.insert("rejoinGracePeriodSeconds".to_owned(), hub.rejoin_grace_secs.into());
-    }
-    shown
+fn with_defaults(settings: &OrgSettings, hub: &ExchangeSettings) -> OrgSettings {
+    settings.or_of_hub(hub.node_down_after_secs, hub.rejoin_grace_secs).with_defaults()
 }
 
 type Write = Permission<right::OrgChange>;
@@ -136,9 +124,12 @@ mod tests {
         let shown = |document| {
             let settings = OrgSettings::read(document).expect("valid settings");
             let shown = with_defaults(&settings, &hub);
-            [shown["nodeDownAfterSeconds"].clone(), shown["rejoinGracePeriodSeconds"].clone()]
+            [shown.node_down_after_secs(), shown.rejoin_grace_secs()]
         };
-        assert_eq!(shown(json!({})), [8, 9]);
-        assert_eq!(shown(json!({"nodeDownAfterSeconds": 60, "rejoinGracePeriodSeconds": 0})), [60, 0]);
+        assert_eq!(shown(json!({})), [Some(8), Some(9)]);
+        assert_eq!(
+            shown(json!({"nodeDownAfterSeconds": 60, "rejoinGracePeriodSeconds": 0})),
+            [Some(60), Some(0)]
+        );
     }
 }
