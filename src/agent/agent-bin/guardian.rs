@@ -21,7 +21,7 @@ pub struct GuardianArguments {
     log: LogSettings,
 }
 
-/// Runs a guardian until a signal ends it, or its agent.
+/// Runs a guardian until a signal or its agent ends it.
 ///
 /// # Errors
 /// With the status to end the process with.

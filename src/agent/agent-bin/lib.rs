@@ -1,4 +1,4 @@
-//! The edge agent as a program: its options, and its start.
+//! The edge agent as a program: its options and its start.
 //!
 //! `evenkeel agent` and the smaller program `evenkeel-agent` run it in the same way.
 
@@ -75,7 +75,7 @@ pub struct AgentArguments {
     /// Names of hosts under which the local API may be reached besides localhost and addresses, separated by commas
     #[arg(long, env = "EVENKEEL_API_HOSTS", value_name = "NAMES", value_delimiter = ',')]
     api_hosts: Vec<String>,
-    /// Address of the agbot's own API, when it is not that of the hub
+    /// Address of the agbot's own API, if it differs from that of the hub
     #[arg(long, env = "EVENKEEL_AGBOT_URL", value_name = "URL")]
     agbot_url: Option<String>,
     /// Seconds between polls of an exchange that does not park them
@@ -96,7 +96,7 @@ pub struct AgentArguments {
     /// Directory with further signing keys to trust (*.pem)
     #[arg(long, env = "EVENKEEL_TRUSTED_KEYS", value_name = "DIRECTORY")]
     trusted_keys: Option<PathBuf>,
-    /// Accept only services that are signed with a key of this machine: keys that are stored with a service or pattern do not count
+    /// Accept only services that are signed with a key of this machine; ignore keys that are stored with a service or pattern
     #[arg(long, env = "EVENKEEL_TRUSTED_KEYS_ONLY")]
     trusted_keys_only: bool,
     /// Directory with agent packages: one <manifest>.json each and one directory per version
@@ -163,7 +163,7 @@ pub fn run(arguments: AgentArguments, known: &[&[&str]]) -> Result<(), Failure> 
     }
 }
 
-/// Runs the agent that an upgrade installed over this program; returns when there is none that can be used.
+/// Runs the agent that an upgrade installed over this program; returns if there is none that can be used.
 fn run_installed(settings: &AgentSettings) {
     let is_installed_one = std::env::var_os(upgrade::REPLACES).is_some();
     if is_installed_one {
@@ -187,8 +187,8 @@ fn run_installed(settings: &AgentSettings) {
     tracing::error!(program = %program.display(), %error, "the upgraded agent cannot be started; version {own} runs");
 }
 
-/// The arguments to start this program, or another one that replaces it: only one of the two may need the word `agent`, and both
-/// take it.
+/// Returns the arguments to start this program, or another one that replaces it. Possibly only one of the two needs the
+/// word `agent`, but both accept it.
 fn own_arguments() -> Vec<OsString> {
     let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     if arguments.first().is_none_or(|first| first != "agent") {

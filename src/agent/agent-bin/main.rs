@@ -14,7 +14,8 @@ use evenkeel_runtime::{ExitStatus, Failure};
 const NAME: &str = "evenkeel-agent";
 
 fn main() -> ExitCode {
-    // Everything that speaks TLS uses this one provider; a second call could only come from a second `main`.
+    // All TLS connections use this provider. The call fails only if a provider is already installed, and nothing before
+    // `main` installs one.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     match arguments.first().and_then(|first| first.to_str()) {

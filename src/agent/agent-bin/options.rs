@@ -40,7 +40,7 @@ impl LogSettings {
     /// Starts logging.
     ///
     /// # Errors
-    /// When the filter cannot be understood.
+    /// When the filter is malformed.
     pub fn start(&self) -> Result<(), Failure> {
         let filter = self.log.as_deref().unwrap_or("info,sqlx=warn");
         telemetry::start(self.log_format.unwrap_or_default(), filter)

@@ -1,7 +1,7 @@
 //! The addresses of this machine, and the one by which other nodes reach it.
 //!
-//! A machine with containers has bridges whose addresses exist on every other machine, too. So the address is that from which packets to
-//! the hub leave, unless the operator names one. Source: orchestration 1.7, C4.
+//! A machine with containers has bridges whose addresses exist on other machines, too. Therefore the address is the
+//! source address of packets to the hub, unless the operator names one. Source: orchestration 1.7, C4.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
@@ -19,9 +19,9 @@ use crate::AgentSettings;
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Most addresses that are reported.
 const MOST_ADDRESSES: usize = 32;
-/// Somewhere outside of this machine and its networks: nothing is sent there.
+/// An address outside of this machine and its networks; nothing is sent to it.
 const OUTSIDE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 9);
-/// Beginnings of the names of interfaces between containers and their machine.
+/// Prefixes of the names of interfaces between containers and their machine.
 const BRIDGES: [&str; 8] = ["docker", "br-", "veth", "virbr", "cni", "flannel", "podman", "lxc"];
 
 /// The addresses of this machine.
@@ -45,12 +45,12 @@ impl Addresses {
         Self { named, hubs: hubs.filter_map(host_and_port).collect(), main: Mutex::new(named) }
     }
 
-    /// Returns the address by which other nodes reach this one, as far as it is known.
+    /// Returns the address by which other nodes reach this one, if it is known.
     pub fn main(&self) -> Option<String> {
         self.main.lock().unwrap_or_else(PoisonError::into_inner).map(|address| address.to_string())
     }
 
-    /// Reads the addresses again, because networks come and go. Returns all of them.
+    /// Reads the addresses again, because networks come and go, and returns all of them.
     pub async fn refresh(&self) -> Vec<NodeAddress> {
         let all = addresses();
         let found = match self.named {
@@ -63,7 +63,7 @@ impl Addresses {
         all
     }
 
-    /// Returns the address from which packets to the hub leave; none when the hub is on this machine.
+    /// Returns the source address of packets to the hub; none if the hub is on this machine.
     async fn towards_hub(&self) -> Option<IpAddr> {
         for hub in &self.hubs {
             let Ok(Ok(found)) = timeout(LOOKUP_TIMEOUT, lookup_host(hub)).await else { continue };
@@ -82,7 +82,7 @@ fn host_and_port(url: &str) -> Option<String> {
     Some(format!("{host}:{}", uri.port_u16().unwrap_or(usual)))
 }
 
-/// Returns the address from which packets leave for a target; none for one on this machine. Nothing is sent.
+/// Returns the source address of packets to a target; none for a target on this machine. Nothing is sent.
 fn source_towards(target: SocketAddr) -> Option<IpAddr> {
     let any = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let socket = UdpSocket::bind(any).ok()?;

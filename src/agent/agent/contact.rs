@@ -1,4 +1,4 @@
-//! Warnings about a failure that lasts: the first one soon, the next ones at growing intervals.
+//! Warnings about a persistent failure: the first one soon, the next ones at growing intervals.
 
 use std::{
     future::Future,
@@ -15,7 +15,7 @@ const FIRST_WARNING: Duration = Duration::from_secs(2);
 const FIRST_INTERVAL: Duration = Duration::from_secs(10);
 const LONGEST_INTERVAL: Duration = Duration::from_secs(600);
 
-/// A failure that may last, and when it is to be reported next.
+/// A failure that may persist, with the time of its next report.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outage {
     since: Instant,
@@ -30,7 +30,7 @@ impl Outage {
         Self { since: now, next_warning: now + FIRST_WARNING, interval: FIRST_INTERVAL, is_reported: false }
     }
 
-    /// Returns how long the failure has lasted when a warning is due. The next one is due after an interval that doubles.
+    /// Returns how long the failure has lasted if a warning is due. The interval to the next warning doubles.
     pub fn warning_due(&mut self, now: Instant) -> Option<Duration> {
         if now < self.next_warning {
             return None;
@@ -42,7 +42,7 @@ impl Outage {
     }
 }
 
-/// One kind of call to the hub, with the warnings about its failures.
+/// A kind of call to the hub, with the warnings about its failures.
 pub(crate) struct Contact {
     call: &'static str,
     hub: String,
@@ -56,14 +56,14 @@ impl Contact {
         Self { call, hub: hub.to_owned(), node, outage: Mutex::new(None) }
     }
 
-    /// Awaits a call, and warns meanwhile when it does not return. `is_parked` for a call whose response is allowed to
-    /// take long: then silence is reported only during a known outage.
+    /// Awaits a call, and warns if it does not return. `is_parked`: the response may take long, so that a missing one
+    /// is reported only during a known outage.
     pub async fn watch<T>(&self, call: impl Future<Output = T>, is_parked: bool) -> T {
         let mut call = std::pin::pin!(call);
         if is_parked && self.outage().is_none() {
             return call.await;
         }
-        // A failing call reports its error: only one that hangs is reported before it ends.
+        // A call that fails reports its error itself; only one that hangs is reported before it ends.
         let hangs_from = Instant::now() + FIRST_WARNING;
         loop {
             let next = self.outage().get_or_insert_with(|| Outage::begin(Instant::now())).next_warning;

@@ -1,6 +1,6 @@
 //! The one task that owns the journal: applies events, saves them, and starts the resulting commands.
 //!
-//! Decisions are made in `step`; here they only meet time, disk and network. No acknowledgement is sent and no command starts
+//! Decisions are made in `step`; this module adds clock, disk and network. No acknowledgement is sent and no command starts
 //! before the journal is on disk.
 
 mod ending;
@@ -30,7 +30,7 @@ use crate::{
     workers::Session,
 };
 
-/// Time of work after which an installed program has got going although the hub is away.
+/// Uptime after which an installed program counts as started although the hub does not respond.
 const GOT_GOING: Duration = Duration::from_secs(60);
 /// First pause after a failed command; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -62,7 +62,7 @@ pub(crate) struct Parts {
     pub handle: Handle,
     /// The run of this agent, which every request to the hub names.
     pub run: Arc<RunHeader>,
-    /// Signals that other tasks need a lease than before.
+    /// Signals that the set of tasks that need a lease has changed.
     pub leases_changed: Arc<Notify>,
     /// Nodes whose end the hub is to know.
     pub departures: Departures,
@@ -82,15 +82,15 @@ pub(crate) struct Core {
     pauses: BTreeMap<String, Pause>,
     refusals: u32,
     refused_since: Option<Instant>,
-    /// When the hub is asked again whether this agent may report for its node, if another one does.
+    /// Time of the next check whether this agent may report for its node, while another one does.
     return_at: Option<Instant>,
     is_leaving: bool,
     departures: Departures,
     replacement: Option<Replacement>,
     began: Instant,
-    /// True if this program has not proved yet that it works.
+    /// True until this program has shown that it works.
     is_new: bool,
-    /// True if the supervising program has not been notified yet that this one works.
+    /// True until the supervising program has been notified that this one works.
     owes_confirmation: bool,
     acknowledgements: Vec<oneshot::Sender<()>>,
     run: Arc<RunHeader>,
@@ -344,7 +344,7 @@ impl Core {
         let commands = self.journal.state.plan();
         self.journal.state.begin_reports(&commands);
         if let Err(error) = self.file.save(&self.journal) {
-            // Without a reply the callers repeat; nothing is done that is not on disk.
+            // Without a reply the callers retry; nothing is done that is not on disk.
             tracing::error!(%error, "the journal cannot be written");
             self.acknowledgements.clear();
             return Ok(());

@@ -1,4 +1,5 @@
-//! Nodes that were removed at the hub, whose end it does not know yet: reported when everything has stopped, after a restart of the agent, too.
+//! Nodes that were removed at the hub and whose end has not been reported to it yet. They are reported when everything
+//! has stopped, also after a restart of the agent.
 
 use std::path::{Path, PathBuf};
 
@@ -34,7 +35,7 @@ pub(crate) struct Departures {
 }
 
 impl Departures {
-    /// Reads them. A damaged file is left out: then the hub waits for an administrator, or for the time after which the node counts as down.
+    /// Reads the nodes. A damaged file is ignored: the hub then waits for an administrator, or until the node counts as down.
     ///
     /// # Errors
     /// [`AgentError::DataDir`] when the file exists and cannot be read.

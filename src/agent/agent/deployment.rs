@@ -22,7 +22,7 @@ pub enum DeploymentError {
     /// It contains nothing to run.
     #[error("the deployment names no service")]
     Empty,
-    /// A name in it is invalid for files and containers.
+    /// A name is invalid for files and containers.
     #[error("\"{0}\" is not a usable name for a container or process")]
     Name(String),
 }

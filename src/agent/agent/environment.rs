@@ -37,7 +37,7 @@ pub fn variables(
         ("HZN_ORGANIZATION", platform.org.to_owned()),
         ("HZN_PATTERN", platform.pattern.to_owned()),
         ("HZN_EXCHANGE_URL", platform.exchange_url.to_owned()),
-        // This node has no sync service: the names exist, the address is empty.
+        // This node has no sync service; the variables exist, with an empty address.
         ("HZN_ESS_API_PROTOCOL", String::new()),
         ("HZN_ESS_API_ADDRESS", String::new()),
         ("HZN_ESS_API_PORT", String::new()),

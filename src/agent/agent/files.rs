@@ -1,4 +1,4 @@
-//! Files that survive a crash at any moment: written aside, flushed, then renamed.
+//! Files that survive a crash at any moment: written to a temporary file, flushed, then renamed.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -44,7 +44,7 @@ pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> Result<(), FileEr
     write().map_err(at("write", path))
 }
 
-/// Replaces a file like [`write_atomic`], without waiting for the disk: for what a crash of the machine makes meaningless.
+/// Replaces a file like [`write_atomic`], without waiting for the disk: for content that is meaningless after a crash of the machine.
 ///
 /// # Errors
 /// [`FileError`] when the content cannot be written.
@@ -60,7 +60,7 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> Result<(), FileError> 
     write().map_err(at("write", path))
 }
 
-/// Returns the text of a file, `None` when there is none.
+/// Returns the text of a file; `None` if there is none.
 ///
 /// # Errors
 /// [`FileError`] when it exists but cannot be read.
@@ -81,7 +81,7 @@ pub fn create_private_directory(path: &Path) -> Result<(), FileError> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(at("make", path))
 }
 
-/// Removes a file; a missing one is fine.
+/// Removes a file; it is not an error if the file does not exist.
 ///
 /// # Errors
 /// [`FileError`] when it exists and cannot be removed.

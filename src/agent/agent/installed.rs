@@ -1,7 +1,8 @@
-//! The program that an upgrade has installed: which one it is, that it is whole, and how often it did not get going.
+//! The program that an upgrade has installed: its path, its integrity, and the number of failed starts.
 //!
-//! The program that was started originally, by the machine's service manager, is the fallback. A program that is not exactly what was
-//! installed is never run: a machine that lost power may have an empty file, which the system would take for a script that does nothing.
+//! The program that was started originally, by the machine's service manager, is the fallback. A program that is not
+//! exactly what was installed is never run: after a power failure the file may be empty, and the system would run it as
+//! a script that does nothing.
 
 use std::{
     fs, io,
@@ -13,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use crate::files::{self, FileError};
 
-/// Starts in a row that may fail before the original program continues.
+/// Number of consecutive failed starts after which the original program continues.
 const MOST_FAILED_STARTS: u32 = 3;
 
 /// The record of the installed program.
@@ -28,7 +29,7 @@ pub(crate) struct Installed {
     /// Its checksum; none in records of earlier versions.
     #[serde(default)]
     pub sha256: Option<String>,
-    /// Starts in a row that were not followed by a report to the hub, or by a minute of work.
+    /// Number of consecutive starts without a report to the hub or a minute of uptime.
     #[serde(default)]
     pub failed_starts: u32,
 }
@@ -36,11 +37,11 @@ pub(crate) struct Installed {
 /// Program that is to run.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// The original one: nothing is installed over it.
+    /// The original program, because none is installed over it.
     Original,
     /// The installed one.
     Installed(PathBuf),
-    /// The original one, because the installed one cannot be used.
+    /// The original program, because the installed one cannot be used.
     Fallback(String),
 }
 
@@ -64,7 +65,7 @@ pub fn choose(data_dir: &Path, own: &str) -> Choice {
 /// Records that the installed program is started; it has failed until [`note_success`] is called.
 ///
 /// # Errors
-/// When that cannot be recorded: then it must not be started, because its failures could not be counted.
+/// When that cannot be recorded: the program must not be started then, because its failures could not be counted.
 pub fn note_start(data_dir: &Path) -> Result<(), String> {
     change(data_dir, |installed| installed.failed_starts = installed.failed_starts.saturating_add(1))
 }
@@ -87,7 +88,7 @@ pub(crate) fn install(data_dir: &Path, installed: &Installed) -> Result<(), Stri
 }
 
 impl Installed {
-    /// Checks that the program is what was installed, and gets going.
+    /// Checks that the program is exactly what was installed, and that it starts.
     fn check(&self) -> Result<(), String> {
         if self.failed_starts >= MOST_FAILED_STARTS {
             return Err(format!("it was started {} times and never got going", self.failed_starts));

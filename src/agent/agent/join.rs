@@ -93,7 +93,7 @@ async fn join_offer(
     Ok(offered)
 }
 
-/// Last, because the key makes the node visible to searches. A different recorded key belongs to a lost data directory.
+/// Written last, because the key makes the node visible to searches. A different recorded key belongs to a lost data directory.
 async fn join_key(hub: &Hub, node: &NodeResponse) -> Result<(), ClientError> {
     let public = hub.key.public_key().map_err(|error| ClientError::Request(error.to_string()))?.to_base64();
     if node.public_key == public {

@@ -76,7 +76,7 @@ pub struct Journal {
     pub superseded: Option<String>,
     /// The maintenance that the operator of the machine announced.
     pub maintenance: Option<Maintenance>,
-    /// Description of the loss of an earlier journal, until the hub has received it.
+    /// Description of the loss of an earlier journal, until it was reported to the hub.
     pub loss: Option<String>,
     /// When the last heartbeat was sent that the hub has recorded, in milliseconds since the boot.
     #[serde(skip)]
@@ -164,7 +164,8 @@ pub struct JournalFile {
 impl JournalFile {
     /// Reads the journal of a data directory, or creates one.
     ///
-    /// A journal that is gone or damaged is reported, because only it knew of agreements; a damaged one is kept aside. Identity and
+    /// A missing or damaged journal is reported, because only the journal contained the agreements; a damaged one is
+    /// moved aside. Identity and
     /// registration are in a file of their own and survive.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ const PRIVATE: &str = "privateMessagingKey.pem";
 /// File of the public messaging key.
 const PUBLIC: &str = "publicMessagingKey.pem";
 
-/// Reads the messaging key of a data directory, or creates one. Takes part of a second: do not call it on async threads.
+/// Reads the messaging key of a data directory, or creates one. Takes a fraction of a second: do not call it on async threads.
 ///
 /// # Errors
 /// [`AgentError::DataDir`] when a file cannot be used, [`AgentError::Key`] when the key is invalid.

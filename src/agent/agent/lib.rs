@@ -99,7 +99,7 @@ pub async fn run(settings: AgentSettings, shutdown: CancellationToken) -> Result
         let Some(replacement) = run_once(settings.clone(), shutdown.clone()).await? else {
             return Ok(End::Shutdown);
         };
-        // Only an agent that can be restarted requests a replacement.
+        // Only an agent that can restart itself requests a replacement.
         let Some(restart) = &settings.restart else { continue };
         if let Some(end) = upgrade::replace(&settings, restart, &replacement, &shutdown).await? {
             return Ok(end);

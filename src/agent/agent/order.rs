@@ -24,7 +24,7 @@ pub(crate) enum Order {
     Heard,
     /// The hub recorded a heartbeat, not before this time in milliseconds since the boot.
     HeartbeatSent(u64),
-    /// The next request to the hub states another guardian state.
+    /// The state of the guardian has changed; the next request to the hub reports it.
     GuardianChanged,
     /// The hub refused the credentials.
     Refused,
@@ -36,7 +36,7 @@ pub(crate) enum Order {
     Configure(oneshot::Sender<()>),
     /// Return the hub of the registered node.
     Hub(oneshot::Sender<Option<Arc<Hub>>>),
-    /// End the workers that talk to the hub; done when the last call of each is over.
+    /// End the workers that communicate with the hub; done when the last call of each has returned.
     Hush(oneshot::Sender<()>),
     /// Remove the registration and everything that belongs to it; with `true` the hub waits for the report that everything has stopped.
     Forget(bool, oneshot::Sender<()>),

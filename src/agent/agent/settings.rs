@@ -88,7 +88,7 @@ pub struct AgentSettings {
     pub api_listen: ApiListen,
     /// Names of hosts under which the local API may be reached besides those of this machine.
     pub api_hosts: Vec<String>,
-    /// Address of the agbot's own API, when it is not that of the hub.
+    /// Address of the agbot's own API, if it differs from that of the hub.
     pub agbot_url: Option<String>,
     /// PEM file of the certificate authority to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
@@ -100,8 +100,8 @@ pub struct AgentSettings {
     pub management_interval: Duration,
     /// Directory with further trusted signing keys (`*.pem`).
     pub trusted_keys: Option<PathBuf>,
-    /// True if only the keys of this machine count: those stored beside a service or pattern in the exchange
-    /// do not.
+    /// True if only the keys of this machine are trusted, and not those that are stored with a service or pattern in
+    /// the exchange.
     pub trusted_keys_only: bool,
     /// Directory with agent packages: `<manifest>.json` and one directory per version.
     pub upgrade_source: Option<PathBuf>,
@@ -119,9 +119,9 @@ pub struct AgentSettings {
     pub reported_output_lines: usize,
     /// Authorities that the checks of services trust in addition to those of the system, PEM.
     pub checks_ca_file: Option<PathBuf>,
-    /// The program that reboots the machine; without it the hub cannot have that done.
+    /// The program that reboots the machine; without it, reboots fail.
     pub reboot_program: Option<PathBuf>,
-    /// The address by which other nodes reach this one; otherwise that from which packets to the hub leave.
+    /// The address by which other nodes reach this one; by default the source address of packets to the hub.
     pub node_address: Option<IpAddr>,
     /// Program and arguments that start a guardian; without them no task has a lease unless a guardian is run externally.
     pub guardian: Option<GuardianCommand>,

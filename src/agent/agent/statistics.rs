@@ -1,12 +1,12 @@
-//! The statistics of this machine, which the hub ranks nodes by (orchestration 1.7, A3).
+//! The statistics of this machine, by which the hub ranks nodes (orchestration 1.7, A3).
 
 use evenkeel_wire::exchange::node_report::NodeStatistics;
 
 use crate::machine::{meminfo_mb, read};
 
-/// Difference of a load average that is worth a report.
+/// Change of a load average that is reported.
 const LOAD_STEP: f64 = 0.05;
-/// Difference of free space that is worth a report: a fraction of all of it.
+/// Change of free space that is reported, as a fraction of the total.
 const SPACE_STEP: u64 = 20;
 
 /// Reads the statistics of the machine; values that the system does not report are left out.
@@ -31,7 +31,7 @@ fn of_files(loadavg: &str, meminfo: &str) -> NodeStatistics {
     }
 }
 
-/// Returns whether statistics differ so much from those that were reported that nodes may rank differently.
+/// Returns whether statistics differ enough from the reported ones to change the ranking of nodes.
 pub(crate) fn differ(one: &NodeStatistics, other: &NodeStatistics) -> bool {
     let loads_differ = match (one.load15, other.load15) {
         (Some(one), Some(other)) => (one - other).abs() >= LOAD_STEP,

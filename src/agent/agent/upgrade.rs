@@ -97,7 +97,7 @@ fn failed_path(data_dir: &Path) -> PathBuf {
     data_dir.join("upgrade-failed")
 }
 
-/// Replaces this program in the same process. Returns only on failure; the caller has made sure that the program is whole.
+/// Replaces this program in the same process. Returns only on failure; the caller has verified the integrity of the program.
 pub fn exec(program: &Path, arguments: &[OsString], replaces: &str) -> io::Error {
     std::process::Command::new(program)
         .args(arguments)
@@ -191,8 +191,8 @@ pub(crate) async fn replace(
     Ok(None)
 }
 
-/// Runs the new program until it has reported to the hub, and ends it again: it leaves its services to the program that takes
-/// over.
+/// Runs the new program until it has reported to the hub, and then ends it; its services continue under the program
+/// that takes over.
 async fn watch(
     data_dir: &Path,
     restart: &Restart,

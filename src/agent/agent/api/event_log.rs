@@ -92,7 +92,7 @@ async fn prune(State(api): State<Api>) -> Result<Removed, Refusal> {
     remove_where(&api, |first_entry, entry| entry.id < first_entry).await
 }
 
-/// The number of removed entries: status 204 for none.
+/// The number of removed entries; status 204 if there are none.
 struct Removed(usize);
 
 impl IntoResponse for Removed {

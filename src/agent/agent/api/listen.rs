@@ -19,10 +19,10 @@ use crate::{AgentError, ApiListen, USUAL_API};
 /// Longest wait for requests in flight.
 const LAST_REQUESTS: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// Starts to serve the local API until `stop`.
+/// Serves the local API until `stop`.
 ///
-/// Another agent of the machine may already use the default address; this one then continues without the API, unless it can
-/// be registered in no other way.
+/// If another agent of the machine already uses the default address, this agent continues without the API, unless it
+/// can be registered in no other way.
 ///
 /// # Errors
 /// [`AgentError::Listen`] when the address cannot be used.
@@ -76,13 +76,13 @@ pub(crate) async fn end(api: Option<JoinHandle<()>>) {
     }
 }
 
-/// Content types of bodies. The others can be sent by a page of another site without asking.
+/// Content types of bodies. A page of another site could send the others without a preflight request.
 const CONTENT_TYPES: [&str; 3] = ["application/json", "application/octet-stream", "application/x-pem-file"];
 
 /// Accepts only requests from a program of this machine, or from a page that the agent itself has served.
 ///
-/// The API needs no credentials. A browser of the machine reaches it for any page that it shows, and so does a page whose name resolves to
-/// this machine; neither may use it.
+/// The API needs no credentials. A browser of the machine can reach it for any page that it shows, including one whose
+/// name resolves to this machine; such pages must not use it.
 async fn check(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
     let refuse = |status: StatusCode, text: &str| (status, text.to_owned()).into_response();
     if !hosts.contains(&request) {
@@ -103,7 +103,7 @@ async fn check(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) ->
     next.run(request).await
 }
 
-/// Returns whether a body may be of the type that is named. The reference's command line names none for some bodies.
+/// Returns whether a body may have this content type. The reference's command line sends some bodies without one.
 fn has_usable_type(headers: &HeaderMap) -> bool {
     headers.get_all(header::CONTENT_TYPE).iter().all(|value| {
         let essence = value.to_str().ok().and_then(|value| value.split(';').next()).unwrap_or_default();
@@ -134,7 +134,7 @@ impl Hosts {
         if name.is_empty() || name == "localhost" || self.names.contains(&name) {
             return true;
         }
-        // An address cannot be made to mean another machine, as a name can.
+        // Unlike a name, an address cannot be made to refer to another machine.
         name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback() || !self.is_loopback)
     }
 }

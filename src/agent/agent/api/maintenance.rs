@@ -1,4 +1,4 @@
-//! `/node/maintenance`: the operator announces that the node is worked on (orchestration A10).
+//! `/node/maintenance`: the operator announces maintenance of the node (orchestration A10).
 
 use axum::{Json, Router, extract::State, routing::get};
 use evenkeel_wire::agent::maintenance::{MaintenanceResponse, PutMaintenance};

@@ -32,7 +32,7 @@ use crate::{
     step::Event,
 };
 
-/// Wait for services to end after the node's data at the hub was deleted, when the time to unregister is over.
+/// Wait for services to end after the node's data at the hub was deleted, if the timeout for unregistering has passed.
 const LAST_STOPS: Duration = Duration::from_secs(2);
 /// Interval at which the end of services is checked.
 const LEAVE_POLL: Duration = Duration::from_millis(100);
@@ -82,7 +82,7 @@ async fn show(State(api): State<Api>) -> Result<Json<LocalNode>, Refusal> {
     Ok(Json(node(&api.journal().await?)))
 }
 
-/// Letters, digits and the characters that the contract allows; slashes only where a pattern names its organization.
+/// Letters, digits and the characters that the contract allows; a slash only between organization and name of a pattern.
 fn check_name(text: &str, field: &'static str) -> Result<(), Refusal> {
     let is_allowed = |character: char| character.is_alphanumeric() || "-*+()?&!_.@,:/\\ ".contains(character);
     if text.chars().all(is_allowed) && text.len() <= 256 {
@@ -234,7 +234,7 @@ async fn leave(api: &Api, removes_node: bool) -> Result<(), Refusal> {
     // The hub waits for the report that the rest has stopped, too.
     let departs = is_known && removes_node && !is_stopped && cleaned.is_ok();
     api.handle.apply(Event::Deleted).await?;
-    // Services that could not be stopped in time are stopped later: they must not keep the node registered.
+    // Services that could not be stopped in time are stopped later; the node is unregistered nevertheless.
     let deadline = deadline.max(Instant::now() + LAST_STOPS);
     while !api.handle.with(|journal| journal.state.is_stopped()).await? && Instant::now() < deadline {
         tokio::time::sleep(LEAVE_POLL).await;
@@ -274,7 +274,7 @@ async fn clean_hub(hub: &Hub, is_stopped: bool) -> Result<(), ClientError> {
     ] {
         hub.exchange.patch_node(node, &change).await?;
     }
-    // What could not be stopped is in the status that was reported last.
+    // The status that was reported last lists what could not be stopped.
     if is_stopped {
         hub.exchange.put_node_status(node, &PutNodeStatus::default()).await?;
     }
@@ -398,7 +398,7 @@ async fn drop_input(State(api): State<Api>) -> Result<StatusCode, Refusal> {
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Replaces the node's user input as it was written: members that this version does not know are kept.
+/// Replaces the node's user input exactly as it was sent; members that this version does not know are kept.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PatchUserInput<'a> {

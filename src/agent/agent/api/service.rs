@@ -48,7 +48,7 @@ fn path_element(service: &WorkloadName) -> InstancePathElement {
     InstancePathElement { url, org, version }
 }
 
-/// Returns an instance without what depends on why it runs.
+/// Returns the members of an instance that do not depend on the reason why it runs.
 fn service_instance(key: &str, service: &WorkloadName, state: &Steps) -> ServiceInstance {
     ServiceInstance {
         ref_url: service.url.clone(),

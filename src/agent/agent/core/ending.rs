@@ -1,4 +1,4 @@
-//! The end of the agent: what the hub hears of it, and the fate of services.
+//! The end of the agent: its last report to the hub, and whether services continue.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use crate::{
     installed, upgrade, workers,
 };
 
-/// Timeout of the last report of an agent that ends.
+/// Timeout of the last report of an agent before it exits.
 const LONGEST_REPORT: Duration = Duration::from_secs(5);
 
 impl Core {
-    /// Ends; services continue unless the settings stop them.
+    /// The agent exits; services continue unless the settings stop them.
     pub(super) async fn end(&mut self) -> Result<(), AgentError> {
         installed::note_success(&self.settings.data_dir);
         let mut hub = None;
@@ -52,7 +52,7 @@ impl Core {
     }
 }
 
-/// Reports to the hub that the agent ends on purpose. It ends even if the hub does not receive the report.
+/// Reports to the hub that the agent exits intentionally. It exits even if the hub does not receive the report.
 ///
 /// # Source
 /// Orchestration A10.1.
@@ -66,7 +66,7 @@ async fn report_absence(hub: &Hub, state: NodeMonitorState) {
     }
 }
 
-/// Reports to the hub that the agent ends, and that none of its services is running.
+/// Reports to the hub that the agent exits, and that none of its services is running.
 async fn report_stop(hub: &Hub) {
     let report = async {
         hub.put_status(&PutNodeStatus::default()).await?;

@@ -1,4 +1,4 @@
-//! The session with the hub: registration, workers, and an end of it that the hub wants.
+//! The session with the hub: registration, workers, and the end of the registration by the hub.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,9 +24,9 @@ const REFUSALS: u32 = 3;
 const REFUSED_FOR: Duration = Duration::from_secs(5);
 /// Number of attempts to report to the hub that everything has stopped on a node that was deleted there.
 const CONFIRMATIONS: u32 = 5;
-/// The log line when the hub did not take that report.
+/// Log line for a report that the hub did not accept.
 const UNCONFIRMED: &str = "the hub has no confirmation that everything has stopped: instances that may run only once start elsewhere when the node counts as down, or when an administrator confirms the stop";
-/// Pause before the hub is asked again whether another agent still reports for the node.
+/// Pause before the next check whether another agent still reports for the node.
 const RETURN_PAUSE: Duration = Duration::from_secs(30);
 
 /// Reports that everything has stopped on a node that was deleted at the hub; after a restart of the agent again, if the hub does not respond.
@@ -37,7 +37,7 @@ async fn confirm_departure(client: Client, node: NodeId, handle: Handle) {
                 tracing::debug!(%error, "the hub has not confirmed yet that everything has stopped");
                 tokio::time::sleep(FIRST_PAUSE * attempt).await;
             }
-            // Nobody waits for it when the hub does not know the node at all.
+            // If the hub does not know the node at all, nothing waits for the report.
             Ok(_) | Err(_) => {
                 // A core that has ended reports it again.
                 let _ended = handle.order(Order::Departed(node)).await;
@@ -102,8 +102,8 @@ impl Core {
         self.begin_session().await
     }
 
-    /// Notes that the hub is to know when everything has stopped on this node, which was deleted there. Until it knows that, nothing that may
-    /// run once only starts elsewhere.
+    /// Records that the hub must receive a report when everything has stopped on this node, which was deleted there.
+    /// Until then, instances that may run only once do not start elsewhere.
     pub(super) fn depart(&mut self) -> Result<(), AgentError> {
         let Some(registration) = self.journal.registration.clone() else { return Ok(()) };
         if let Some(token) = self.token(&registration)? {

@@ -14,7 +14,7 @@ use crate::{
 /// Longest line of a service's output that is reported, in characters.
 pub(crate) const LONGEST_LINE: usize = 200;
 
-/// The last `count` lines of an output that are not blank, each cut to [`LONGEST_LINE`], without control characters.
+/// Returns the last `count` lines of an output that are not blank, each cut to [`LONGEST_LINE`], without control characters.
 pub(crate) fn lines_of(output: &str, count: usize) -> Vec<String> {
     let clean = |line: &str| -> String {
         let letters = line.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
@@ -109,7 +109,7 @@ impl std::fmt::Debug for RegistryLogin {
 /// The reason why a driver cannot carry out a request.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
-    /// The deployment cannot run with this driver at all.
+    /// This driver does not support the deployment.
     #[error("{0}")]
     Unsuitable(String),
     /// An image cannot be pulled.
@@ -128,7 +128,7 @@ pub enum DriverError {
 }
 
 impl DriverError {
-    /// Returns the cancellation reason of a permanent failure, `None` for a temporary one.
+    /// Returns the cancellation reason for a permanent failure; `None` for a temporary one.
     pub fn cancel_reason(&self) -> Option<u64> {
         match self {
             Self::Unsuitable(_) => Some(reason::SERVICE_TERMINATED),
@@ -170,7 +170,7 @@ pub struct LogPart {
     pub position: String,
 }
 
-/// The last `count` lines of a text, with their line ends.
+/// Returns the last `count` lines of a text, with their line ends.
 pub(crate) fn last_lines(text: &str, count: usize) -> &str {
     let body = text.strip_suffix('\n').unwrap_or(text);
     match body.rmatch_indices('\n').nth(count.saturating_sub(1)) {
@@ -183,20 +183,20 @@ pub(crate) fn last_lines(text: &str, count: usize) -> &str {
 /// Runs services. Every method is idempotent.
 #[async_trait]
 pub trait Driver: Send + Sync {
-    /// Called once, before anything else: adopts those of `wanted` that already run, and removes every other service of this
-    /// agent. Starts nothing.
+    /// Adopts the services of `wanted` that already run, and removes every other service of this agent. Starts nothing.
+    /// Called once, before all other functions.
     async fn adopt(&self, wanted: &[ServiceSpec]) -> Result<(), DriverError>;
 
-    /// Fetches what a service needs to start, or fails as its start would.
+    /// Fetches what a service needs to start; fails like its start.
     async fn prepare(&self, service: &ServiceSpec) -> Result<(), DriverError>;
 
-    /// Fetches what a service needs to start again, also when an older copy of it is here.
+    /// Fetches what a service needs to start, even if an older copy exists.
     async fn refresh(&self, service: &ServiceSpec) -> Result<(), DriverError>;
 
     /// Sets whether the containers of a service that exists are restarted when they end.
     async fn set_restarts(&self, key: &str, restarts: bool) -> Result<(), DriverError>;
 
-    /// Returns whether nothing of a service exists; false when that is not known.
+    /// Returns whether nothing of a service exists; false if that is not known.
     async fn is_gone(&self, key: &str) -> bool;
 
     /// Starts a service, or does nothing when it already exists.
@@ -220,7 +220,7 @@ pub trait Driver: Send + Sync {
     /// [`DriverError::Unsuitable`] for a position that no part had.
     async fn read_log(&self, key: &str, container: &str, start: LogStart) -> Result<LogPart, DriverError>;
 
-    /// Returns whether services can be started and stopped now: the container engine responds.
+    /// Returns whether services can be started and stopped now, which requires that the container engine responds.
     async fn is_engine_up(&self) -> bool;
 
     /// Waits until an observation may have changed.

@@ -1,4 +1,4 @@
-//! Checks a task at once, because a user wants to know how it is now.
+//! Checks a task immediately, at the request of a user.
 
 use evenkeel_wire::exchange::task_health::{CommandResult, EndedCommand, TaskCheck, TaskProbe};
 

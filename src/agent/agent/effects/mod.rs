@@ -1,4 +1,4 @@
-//! Carries out the commands of the step machine. Each may be repeated; each ends in the event that records it.
+//! Carries out the commands of the step machine. Each may be repeated, and results in the event that records its outcome.
 
 mod check;
 mod reboot;
@@ -24,7 +24,7 @@ use crate::{
     step::{Agreement, Command, Dependency, Event, ExchangeState},
 };
 
-/// Longest wait for the hub before it counts as away.
+/// Longest wait for the hub before it counts as unreachable.
 const CONTACT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The objects that effects act on.
@@ -229,7 +229,7 @@ async fn start(
     }
 }
 
-/// Starts a service again that has ended. There is no hub to ask for registry logins: the image is here.
+/// Restarts a service that has ended. Without the hub there are no registry logins, but the image is present.
 async fn restart(
     context: Context,
     agreement: String,
@@ -249,14 +249,14 @@ async fn restart(
     }
 }
 
-/// Asks whether the hub responds, and could record a report.
+/// Checks whether the hub responds and could record a report.
 async fn check_contact(context: Context) -> Result<Option<Event>, String> {
     let asked = async { context.hub.as_ref()?.exchange.max_change_id().await.ok() };
     let is_up = timeout(CONTACT_TIMEOUT, asked).await.is_ok_and(|response| response.is_some());
     Ok(Some(Event::ContactChecked { is_up }))
 }
 
-/// Carries a command of the engine out. Its containers end and start again; the outcome is reported, and not the end.
+/// Carries out a command of the hub's engine. The containers may end and start again; only the outcome is reported, not their end.
 async fn supervise(
     context: Context,
     agreement: Agreement,
@@ -274,7 +274,7 @@ async fn supervise(
             "REBOOT" if command.hard => context.driver.kill(&agreement.id).await?,
             "REBOOT" | "START" => context.driver.stop(&agreement.id).await?,
             "REBUILD" => {
-                // A failed fetch must not cost the containers that still exist.
+                // The existing containers must survive a failed fetch.
                 context.driver.refresh(&spec).await?;
                 context.driver.stop(&agreement.id).await?;
             }

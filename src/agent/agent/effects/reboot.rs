@@ -1,4 +1,4 @@
-//! Reboots the machine, as the health policy of an HA group wants it.
+//! Reboots the machine, as required by the health policy of an HA group.
 //!
 //! Source: orchestration C6 (`REBOOT` with the scope `host`).
 
@@ -12,13 +12,13 @@ use crate::drivers::DriverError;
 
 /// Longest time that the program may take.
 const LIMIT: Duration = Duration::from_secs(30);
-/// A machine that started later than this was rebooted for the sake of the command, which is then done.
+/// If the machine started less than this time ago, it was rebooted for the command, which is then done.
 const JUST_STARTED_SECS: f64 = 300.0;
 
-/// True once this agent has had its machine rebooted; each of its tasks may have a command to do so.
+/// True once this agent has rebooted its machine, because each of its tasks may have the command.
 static IS_REBOOTING: AtomicBool = AtomicBool::new(false);
 
-/// Reboots the machine, once for all tasks of its node.
+/// Reboots the machine, once for all tasks of the node.
 ///
 /// # Errors
 /// When the agent may not do that, or the program fails.
@@ -26,7 +26,7 @@ pub(super) async fn reboot(program: Option<&Path>) -> Result<(), DriverError> {
     reboot_since(program, uptime_secs()).await
 }
 
-/// See [`reboot`]; on a machine that has been up for so many seconds.
+/// See [`reboot`]; `uptime_secs`: uptime of the machine.
 async fn reboot_since(program: Option<&Path>, uptime_secs: Option<f64>) -> Result<(), DriverError> {
     let Some(program) = program else {
         let why = "the agent may not reboot its machine: it was started without --reboot-program";
@@ -56,7 +56,7 @@ async fn run(program: &Path) -> Result<(), DriverError> {
     }
 }
 
-/// Returns how long the machine has been up; none where the system does not report it.
+/// Returns the uptime of the machine; none if the system does not report it.
 fn uptime_secs() -> Option<f64> {
     std::fs::read_to_string("/proc/uptime").ok()?.split_whitespace().next()?.parse().ok()
 }

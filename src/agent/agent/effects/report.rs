@@ -60,7 +60,7 @@ pub(super) async fn restarts(context: Context, task: String, restarts: NodeResta
     Ok(Some(Event::RestartsReported { task, count }))
 }
 
-/// Reports what older hubs do not know, and refuse.
+/// Sends a report that older hubs do not know; their refusal is ignored.
 async fn extension(context: &Context, task: &str, report: &PutTaskHealth) -> Result<(), String> {
     let hub = hub(context)?;
     match hub.exchange.put_node_task_health(&hub.node, task, report).await {

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::Means;
 use crate::drivers::{docker::Containers, process};
 
-/// Longest wait for the container engine: what it does not do in this time is done without it.
+/// Longest wait for the container engine; after that, the guardian proceeds without it.
 const ENGINE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Ids of containers by service.
@@ -26,7 +26,7 @@ type Ids = BTreeMap<String, BTreeSet<String>>;
 /// Kills services of an agent.
 pub(super) struct Killer {
     engine: Option<(String, Arc<Containers>)>,
-    /// As the engine last listed them: it may not respond when they are to be killed.
+    /// As the engine last listed them, because it may not respond when they must be killed.
     containers: Arc<Mutex<Ids>>,
 }
 
@@ -35,7 +35,7 @@ impl Killer {
         Self { engine: None, containers: Arc::default() }
     }
 
-    /// Learns what has to be known to kill the services of these keys without the engine. Nothing waits for the engine meanwhile.
+    /// Collects the facts that are required to kill the services of these keys without the engine. Does not wait for the engine.
     pub fn prepare(&mut self, agent: &str, means: &Means, keys: BTreeSet<String>) {
         let Means::Containers(endpoint) = means else { return };
         let (engine, containers, agent) = (self.engine(endpoint), self.containers.clone(), agent.to_owned());
@@ -49,7 +49,7 @@ impl Killer {
         });
     }
 
-    /// Kills what runs of the services of these keys. Returns how much that was.
+    /// Kills the running processes and containers of these services. Returns their number.
     pub async fn kill(
         &mut self,
         directory: &Path,
@@ -93,7 +93,7 @@ fn lock(containers: &Mutex<Ids>) -> MutexGuard<'_, Ids> {
     containers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Kills every process in the cgroups of containers; a cgroup is named after the id of its container, whatever driver made it.
+/// Kills every process in the cgroups of containers. Every cgroup driver names the cgroup after the id of its container.
 fn kill_in_cgroups(containers: &BTreeSet<String>) -> usize {
     if containers.is_empty() {
         return 0;
@@ -104,6 +104,6 @@ fn kill_in_cgroups(containers: &BTreeSet<String>) -> usize {
         let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         containers.iter().any(|id| cgroups.contains(id.as_str()))
     };
-    // A process that has ended meanwhile is what is wanted.
+    // The process has already ended.
     pids.filter(is_meant).filter(|pid| kill(Pid::from_raw(*pid), Signal::SIGKILL).is_ok()).count()
 }

@@ -1,4 +1,4 @@
-//! State of a guardian: the leases that hold, and the tasks that it has killed.
+//! State of a guardian: the valid leases, and the tasks that it has killed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +27,7 @@ pub(super) struct Leases {
 }
 
 impl Leases {
-    /// Returns the leases that an agent names; what was killed stays so until the agent leaves it out.
+    /// Returns the leases that an agent names. A task that was killed stays so until the agent no longer names it.
     pub fn of(request: &Request, boot: &str, known: Option<&Self>) -> Self {
         let by_task: BTreeMap<String, Lease> =
             request.leases.iter().map(|lease| (lease.task.clone(), lease.clone())).collect();
@@ -42,7 +42,7 @@ impl Leases {
         }
     }
 
-    /// Returns the leases that are over, so that nothing of them may run.
+    /// Returns the expired leases, of which nothing may run.
     ///
     /// # Shape
     /// `now_ms`: milliseconds since the boot. Nothing of an earlier boot runs.
@@ -55,7 +55,7 @@ impl Leases {
         self.over(now_ms).count() < self.by_task.len()
     }
 
-    /// Returns the keys of all services that are guarded.
+    /// Returns the keys of all guarded services.
     pub fn keys(&self) -> BTreeSet<String> {
         self.by_task.values().flat_map(|lease| lease.keys.iter().cloned()).collect()
     }
@@ -71,14 +71,14 @@ impl Leases {
     }
 }
 
-/// The file in which a guardian finds its leases again.
+/// The file in which a guardian stores its leases.
 pub(super) struct LeaseFile {
     path: PathBuf,
     written: Option<Leases>,
 }
 
 impl LeaseFile {
-    /// Reads the leases of this boot; a file that cannot be read is replaced.
+    /// Reads the leases of this boot; a malformed file is replaced.
     pub fn open(directory: &Path, boot: &str) -> (Self, Option<Leases>) {
         let path = directory.join("guardian.json");
         let text = files::read_optional(&path)
@@ -90,7 +90,8 @@ impl LeaseFile {
         (Self { path, written: found.clone() }, found)
     }
 
-    /// Writes the leases if they have changed. A crash of the machine ends what they are about, so they need not reach the disk.
+    /// Writes the leases if they have changed. They need not reach the disk, because a crash of the machine also ends
+    /// the guarded processes.
     ///
     /// # Errors
     /// When the file cannot be written: then nothing may be confirmed.

@@ -37,11 +37,12 @@ use crate::{
 
 /// Interval at which leases are renewed.
 const RENEWAL: Duration = Duration::from_secs(1);
-/// Pause until a guardian that was started is asked.
+/// Pause between the start of a guardian and the first request to it.
 const START_PAUSE: Duration = Duration::from_millis(200);
-/// Time without a confirmation after which no lease holds. A guardian that kills waits for the container engine meanwhile.
+/// Time without a confirmation after which no lease is valid. A guardian that is killing processes may wait for the
+/// container engine for some of it.
 const CONFIRMATION_TIMEOUT: Duration = Duration::from_secs(5);
-/// Silence after which a guardian is ended, and another one takes its place.
+/// Time without a response after which a guardian is stopped and replaced.
 const REPLACED_AFTER: Duration = Duration::from_secs(60);
 
 /// Keeps the guardian informed.
@@ -49,7 +50,7 @@ pub(crate) struct Link {
     settings: Arc<AgentSettings>,
     handle: Handle,
     run: Arc<RunHeader>,
-    /// Signaled when another task needs a lease, or when none needs one any longer.
+    /// Signaled when another task needs a lease, or none needs one any longer.
     changed: Arc<Notify>,
     connection: Option<BufReader<UnixStream>>,
     number: u64,
@@ -115,7 +116,7 @@ impl Link {
         let wanted =
             |journal: &mut Journal| (journal.state.leases(), journal.heartbeat_ms(), journal.agent.clone());
         let (tasks, heartbeat_ms, agent) = self.handle.with(wanted).await?;
-        // The outcome of a guardian that has ended is not needed; it must not stay in the table.
+        // Reaps a guardian that has ended; its exit status is not needed.
         self.child = self.child.take().filter_map_running();
         if tasks.is_empty() && self.connection.is_none() {
             return self.report(Guard::Absent, Vec::new(), GuardianState::Absent).await;
@@ -151,8 +152,7 @@ impl Link {
         }
     }
 
-    /// Makes the guardian confirm leases. A guardian that has not responded to an earlier request gets another
-    /// one.
+    /// Requests a confirmation of the leases, even if the guardian has not responded to an earlier request.
     async fn ask(&mut self, agent: &str, leases: Vec<Lease>) -> Result<Confirmation, Unconfirmed> {
         self.number += 1;
         let request = Request {
@@ -174,7 +174,7 @@ impl Link {
             Ok(Ok(confirmation)) => Ok(confirmation),
             Ok(Err(error)) => {
                 self.connection = None;
-                // A guardian that stands still before it listens refuses connections for as long as it lives.
+                // A guardian that hangs before it listens refuses connections until it is stopped.
                 let is_started = self.child.is_some();
                 Err(if is_started { Unconfirmed::Silent } else { Unconfirmed::Gone }(error.to_string()))
             }
@@ -232,7 +232,7 @@ impl Link {
         }
     }
 
-    /// Returns whether the guardian runs another program than the one that would be started now.
+    /// Returns whether the guardian runs a different program than the one that would be started now.
     fn is_outdated(&self, confirmation: &Confirmation) -> bool {
         let own = self.settings.guardian.as_ref().map(|command| program_of(&command.program));
         own.is_some_and(|own| own != confirmation.program)
@@ -305,12 +305,12 @@ async fn confirmed(connection: &mut BufReader<UnixStream>, request: &Request) ->
     }
 }
 
-/// Returns the program behind a link, as the system shows it.
+/// Returns the target of a link to a program, as reported by the system.
 pub(super) fn program_of(program: &Path) -> PathBuf {
     fs::read_link(program).or_else(|_| fs::canonicalize(program)).unwrap_or_else(|_| program.to_owned())
 }
 
-/// Stops the guardian of a data directory, if the agent has started it; it keeps the leases for the next one.
+/// Stops the guardian of a data directory if the agent has started it. The stored leases remain for the next one.
 pub(crate) async fn dismiss(directory: &Path, agent: &str, means: Means, leases: Vec<Lease>) {
     let request = Request { number: 1, agent: agent.to_owned(), means, leases, is_last: true };
     let exchange = async {

@@ -1,11 +1,10 @@
-//! The guardian: a process of its own that makes the leases of an agent true.
+//! The guardian: a separate process that enforces the leases of an agent.
 //!
-//! A task with a lease may run on another node as soon as its agent has had no contact to the hub for that
-//! long. The agent itself kills it in time, unless it is frozen or dead: then the guardian does. The agent
-//! sends it the tasks with the ends of their leases, and it confirms them; only a confirmed lease is reported
-//! to the hub. Its state survives its own restart in `guardian.json`. Times are those of the clock that runs
-//! since the boot, which cannot be set and which continues while the machine sleeps. Source: orchestration
-//! C8.
+//! A task with a lease may start on another node once its agent has had no contact with the hub for the length of the
+//! lease. The agent itself kills the task in time; if the agent is frozen or dead, the guardian does. The agent sends
+//! the tasks and the ends of their leases to the guardian, which confirms them. Only a confirmed lease is reported to
+//! the hub. Its state survives its own restart in `guardian.json`. Times are those of the clock that runs since the
+//! boot, which cannot be set and which continues while the machine sleeps. Source: orchestration C8.
 
 mod kill;
 mod leases;
@@ -39,7 +38,7 @@ pub struct GuardianCommand {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Means {
-    /// The process groups of services, and whatever carries their mark.
+    /// The process groups of services, and other processes with their mark.
     Processes,
     /// Containers, through the engine at this address or by their cgroups.
     Containers(String),

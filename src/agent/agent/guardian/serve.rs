@@ -1,4 +1,4 @@
-//! The guardian's own process: listens to the agent, and kills what it has not renewed.
+//! The guardian process: accepts requests of the agent, and kills tasks whose leases were not renewed.
 
 use std::{
     collections::BTreeSet,
@@ -29,13 +29,13 @@ use crate::{clock, files};
 
 /// Interval at which leases are examined.
 const ROUND: Duration = Duration::from_millis(250);
-/// Interval at which services are looked for of which nothing was left.
+/// Interval between searches for services of which nothing was left.
 const CLEARED_PAUSE: Duration = Duration::from_secs(1);
 /// Interval at which containers are listed.
 const PREPARE_INTERVAL: Duration = Duration::from_secs(5);
-/// Pause before another attempt to take the place of the guardian that has the lock.
+/// Pause between attempts to get the lock from another guardian.
 const LOCK_PAUSE: Duration = Duration::from_millis(500);
-/// Time without a lease and without an agent after which a guardian that an agent has started ends.
+/// Time without a lease and without an agent after which a guardian ends that an agent has started.
 const IDLE_END: Duration = Duration::from_secs(60);
 
 /// The reason why a guardian cannot run.
@@ -63,8 +63,8 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> Result<(), GuardianError> {
     if is_of_agent {
-        // A signal that ends the session of the agent must not end the guardian. A process that leads a group
-        // has a session of its own already.
+        // A signal to the session of the agent must not end the guardian. The call fails for the leader of a process
+        // group, which already has a session of its own.
         let _own = nix::unistd::setsid();
     }
     let unusable = |reason: String| GuardianError::Directory { path: directory.to_owned(), reason };
@@ -118,9 +118,9 @@ struct Guardian {
     leases: Option<Leases>,
     killer: Killer,
     prepared_at: Option<Instant>,
-    /// When nothing was left of all leases that are over.
+    /// Time at which nothing was left of any expired lease.
     cleared_at: Option<Instant>,
-    /// When there was something to guard, or an agent, last.
+    /// Last time with a lease to guard or a connected agent.
     busy_at: Instant,
 }
 
@@ -136,7 +136,7 @@ impl Agent {
         Self { lines: BufReader::new(reader).lines(), writer }
     }
 
-    /// Returns the next request; none when the agent is gone.
+    /// Returns the next request; none if the agent has disconnected.
     async fn next(&mut self) -> Option<Request> {
         let line = self.lines.next_line().await.ok()??;
         serde_json::from_str(&line)
@@ -167,7 +167,7 @@ impl Guardian {
             tokio::select! {
                 () = shutdown.cancelled() => return,
                 accepted = listener.accept() => match accepted {
-                    // One agent at a time has the data directory: the last to connect is the one that lives.
+                    // Only one agent at a time can lock the data directory, so the last one to connect is the live one.
                     Ok((stream, _)) => agent = Some(Agent::new(stream)),
                     Err(error) => tracing::warn!(%error, "the agent cannot connect"),
                 },
@@ -189,7 +189,7 @@ impl Guardian {
         }
     }
 
-    /// Stores the leases of a request and confirms them. Returns whether it is the last one.
+    /// Stores the leases of a request and confirms them. Returns whether it is the last request.
     async fn renew_leases(&mut self, request: &Request, agent: &mut Option<Agent>) -> bool {
         let leases = Leases::of(request, &self.boot, self.leases.as_ref());
         let has_more = self.leases.as_ref().is_none_or(|known| known.keys() != leases.keys());

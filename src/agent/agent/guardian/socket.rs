@@ -11,7 +11,7 @@ use tokio::net::{UnixListener, UnixStream};
 
 const NAME: &str = "guardian.sock";
 
-/// A path of the socket that is short however long that of the directory is: the system limits it to about a hundred bytes.
+/// A short path of the socket, regardless of that of the directory, because the system limits it to about a hundred bytes.
 struct ShortPath {
     /// Open as long as the path is used.
     _directory: File,

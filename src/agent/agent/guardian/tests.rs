@@ -237,7 +237,7 @@ async fn guardian_of_the_service_manager_waits_for_the_first_one_to_end() {
     let directory = tempfile::tempdir().unwrap();
     let (first, task) = guard(directory.path(), false);
     drop(connected(directory.path()).await);
-    // One that an agent starts leaves the place to it.
+    // A guardian that an agent starts leaves the lock to it.
     let (_third, third) = guard(directory.path(), true);
     timeout(Duration::from_secs(20), third).await.expect("it ends").unwrap();
     let (_second, _waiting) = guard(directory.path(), false);

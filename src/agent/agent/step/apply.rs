@@ -220,7 +220,7 @@ impl State {
     fn joined(&mut self, facts: NodeFacts, now: u64) -> Outcome {
         self.facts = facts;
         self.is_joined = true;
-        // A list that is being written may not have been there yet.
+        // The list may have been read before a write in progress was recorded.
         if self.reported_services.known().is_some() {
             self.reported_services.succeed(Some(self.facts.registered.clone()));
         }

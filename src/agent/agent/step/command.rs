@@ -34,7 +34,7 @@ pub enum Command {
         /// True if the driver restarts them.
         restarts: bool,
     },
-    /// Carry a command on the containers of a task out.
+    /// Carry out a command on the containers of a task.
     Supervise {
         /// Agreement.
         agreement: String,
@@ -59,7 +59,7 @@ pub enum Command {
     },
     /// Ask whether the hub responds.
     CheckContact,
-    /// Start a service again that has ended, without the hub.
+    /// Restart a service that has ended, without the hub.
     Restart {
         /// Agreement.
         agreement: String,
@@ -161,7 +161,7 @@ impl Command {
             | Self::Restart { agreement }
             | Self::Supervise { agreement, .. }
             | Self::Stop { agreement } => format!("service {agreement}"),
-            // Another stop that waits for the grace period does not hold it up.
+            // It does not wait for another stop during its grace period.
             Self::Kill { agreement } => format!("kill {agreement}"),
             Self::ReportCommand { task, .. } => format!("command {task}"),
             Self::ReportHealth { task, .. } => format!("health {task}"),

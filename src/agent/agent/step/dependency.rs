@@ -102,7 +102,7 @@ fn visit<'a>(
         if order.iter().any(|(id, _)| *id == found.0) {
             continue;
         }
-        // The depth is bounded by the path above, which never contains a service twice.
+        // The depth is bounded, because the path above never contains a service twice.
         if above.len() + order.len() >= MOST_DEPENDENCIES {
             return Err(format!("it needs more than {MOST_DEPENDENCIES} services"));
         }

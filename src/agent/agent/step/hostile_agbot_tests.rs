@@ -1,4 +1,4 @@
-//! Proposals and tasks of an agbot that means harm: the agent is the last that can refuse them.
+//! Proposals and tasks of a malicious agbot, which only the agent can refuse.
 
 use evenkeel_wire::agreement::message::{Body, Message, UPDATE_POLICY};
 use evenkeel_wire::exchange::node_task::NodeTask;

@@ -1,8 +1,8 @@
-//! Leases: tasks that another node may run as soon as this one has been silent for long enough.
+//! Leases of tasks that another node may run once this node has had no contact with the hub for long enough.
 //!
-//! The agent kills such a task when it has had no contact to the hub for the length of the lease; its guardian does so when the agent cannot.
-//! A lease exists only when the guardian has confirmed it, and is reported to the hub then. Without a guardian the task runs without a lease.
-//! Source: orchestration C8.
+//! The agent kills such a task when it has had no contact with the hub for the length of the lease; the guardian does
+//! so if the agent cannot. A lease exists only after the guardian has confirmed it, and is then reported to the hub.
+//! Without a guardian the task runs without a lease. Source: orchestration C8.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub enum Guard {
     /// Nothing yet.
     #[default]
     Unknown,
-    /// There is none, or it does not respond: no lease holds.
+    /// There is no guardian, or it does not respond: no lease is valid.
     Absent,
     /// It has confirmed the leases of these tasks, each with its length in seconds.
     Confirmed(BTreeMap<String, u32>),
@@ -35,7 +35,7 @@ pub struct LeasedTask {
 }
 
 impl State {
-    /// Returns the tasks that are to have a lease: those that run, and those that may be about to.
+    /// Returns the tasks that need a lease: those that run, and those that may be about to start.
     pub fn leases(&self) -> Vec<LeasedTask> {
         let leased = self.tasks.iter().filter_map(|(id, task)| {
             let lease_secs = task.supervision.lease_seconds?;
@@ -49,8 +49,8 @@ impl State {
         leased.collect()
     }
 
-    /// Returns whether a task may be started as far as its lease is concerned: the guardian knows of it, or there is none; and the time has not
-    /// come in which another node may run it.
+    /// Returns whether the lease of a task permits its start: the guardian has confirmed it, or there is no guardian,
+    /// and another node may not run the task yet.
     pub(super) fn is_lease_settled(&self, agreement: &Agreement) -> bool {
         let owns = |(_, task): &(&String, &Task)| task.agreement.as_deref() == Some(&agreement.id);
         let Some((id, task)) = self.tasks.iter().find(owns) else { return true };
@@ -74,7 +74,7 @@ impl State {
         self.fence(killed, now)
     }
 
-    /// Returns the leases that the hub does not know.
+    /// Returns the leases that have not been reported to the hub.
     pub(super) fn lease_reports(&self) -> impl Iterator<Item = Command> {
         let confirmed = match &self.guard {
             Guard::Confirmed(leases) => Some(leases),
@@ -87,7 +87,7 @@ impl State {
         })
     }
 
-    /// Records that the hub knows a lease, or does not have the task.
+    /// Records that a lease was reported, or that the hub does not have the task.
     pub(super) fn lease_reported(&mut self, task: &str, lease_secs: u32) -> Outcome {
         if let Some(task) = self.tasks.get_mut(task) {
             task.reported_lease.succeed(Some(lease_secs));
@@ -95,7 +95,7 @@ impl State {
         Outcome::default()
     }
 
-    /// Records for how long the hub has been silent, and ends the tasks whose lease is over, because another node may have taken their place.
+    /// Records the time without contact to the hub, and ends the tasks whose lease has expired, because another node may have started them.
     pub(super) fn note_silence(&mut self, silent_secs: u64, now: u64) -> Outcome {
         self.silent_secs = silent_secs;
         let leased = self.tasks.values();

@@ -228,7 +228,7 @@ fn outstanding(jobs: &BTreeMap<String, Job>, node: &NodeFacts) -> Vec<Management
     commands
 }
 
-/// A management policy that selects no node, because a part of it cannot be read.
+/// A management policy that selects no node, because a part of it cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
     /// The policy's last change.
@@ -250,7 +250,7 @@ pub fn unreadable(policies: &BTreeMap<NmpId, ManagementPolicyResponse>) -> BTree
 /// # Source
 /// Agreement-protocol 6.1.
 pub fn matches(policy: &ManagementPolicyResponse, node: &NodeFacts) -> bool {
-    // Reading further could only select nodes that nobody meant.
+    // Applying only the rest of the policy could select nodes that were not meant.
     if !policy.errors().is_empty() {
         return false;
     }
@@ -293,7 +293,7 @@ pub fn compare(wanted: &str, installed: &str, allows_downgrade: bool) -> Version
     }
 }
 
-/// Finds the version that a manifest requests among the published ones: `latest`, a range, or an exact version.
+/// Returns the version that a manifest requests among the published ones: `latest`, a range, or an exact version.
 pub fn resolve(wanted: &str, published: &[String]) -> Option<String> {
     use evenkeel_domain::version::{VersionRange, is_range_expression};
     let fits = |version: &Version| {

@@ -65,7 +65,7 @@ pub const DOWN_LIMIT_SECS: u64 = 60;
 pub const SEND_LIMIT_SECS: u64 = 1800;
 /// Maximum number of ended agreements kept.
 pub const MOST_ARCHIVED: usize = 30;
-/// Maximum number of agreements of a node; more would not fit a small machine's journal.
+/// Maximum number of agreements of a node, which limits the size of the journal.
 pub const MOST_LIVE: usize = 500;
 
 /// A message waiting to be sent, kept over restarts.
@@ -144,7 +144,7 @@ pub struct State {
     /// Status document recorded at the exchange; none before the first since the start.
     #[serde(skip)]
     pub reported_status: Reported<Option<PutNodeStatus>>,
-    /// Used services recorded at the exchange; none before its record was read.
+    /// Used services recorded at the exchange; none before the record was read.
     #[serde(skip)]
     pub reported_services: Reported<Option<Vec<RegisteredService>>>,
     /// Knowledge about the guardian.
@@ -153,7 +153,7 @@ pub struct State {
     /// Seconds since the last heartbeat.
     #[serde(skip)]
     pub silent_secs: u64,
-    /// Last result of the check whether the hub responds, as far as something depends on it.
+    /// Last result of the check whether the hub responds, if something depends on it.
     #[serde(skip)]
     pub contact: Contact,
     /// When the last event was applied, in seconds since 1970.
@@ -277,7 +277,7 @@ pub enum Event {
         /// Seconds since the last one.
         secs: u64,
     },
-    /// The guardian confirmed leases, or is not there.
+    /// The guardian confirmed leases, or does not respond.
     Guarded {
         /// Knowledge about the guardian.
         guard: Guard,
@@ -308,7 +308,7 @@ pub enum Event {
         /// Its length in seconds.
         lease_secs: u32,
     },
-    /// The container engine began or ceased to respond.
+    /// The container engine started or stopped responding.
     EngineSeen {
         /// Description of the problem if the engine does not respond.
         lack: Option<&'static str>,
@@ -462,7 +462,7 @@ impl State {
 pub fn merge_builtin(properties: &mut PropertyList, builtin: &PropertyList) {
     for property in builtin.iter() {
         let is_fixed = evenkeel_domain::policy::property::builtin::is_read_only(&property.name);
-        // Properties of the machine are valid by construction; an existing name is kept.
+        // Properties of the machine are valid by construction; existing names are kept.
         let _kept =
             if is_fixed { properties.replace(property.clone()) } else { properties.add(property.clone()) };
     }

@@ -1,4 +1,4 @@
-//! Restarts by the node itself, while it has no contact to the hub whose engine would decide about them.
+//! Restarts by the node itself while it has no contact with the hub, whose engine otherwise decides about them.
 //!
 //! An instance that ends waits until it is known whether the hub responds. If it does, its end is reported and the engine decides. If it does
 //! not, the node applies the restart settings of the policy itself, under the same task and agreement, and reports the restarts afterwards.
@@ -14,7 +14,7 @@ use super::{Agreement, Command, Observation, Outcome, State, Task, task::TaskEnd
 
 /// Restarts whose times are kept.
 const MOST_RECENT: usize = 20;
-/// Age from which it is asked again whether the hub responds, in seconds.
+/// Age after which the check whether the hub responds is repeated, in seconds.
 pub(super) const CONTACT_AGE_SECS: u64 = 3;
 
 /// Result of the last check whether the hub responds.
@@ -25,11 +25,11 @@ pub enum Contact {
     Unknown,
     /// It did, at this time in seconds since 1970.
     Up(u64),
-    /// It did not, at this time in seconds since 1970.
+    /// It did not respond, at this time in seconds since 1970.
     Down(u64),
 }
 
-/// The end of an instance about which nothing is decided.
+/// The end of an instance that has not been decided on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenEnd {
     /// End of the task.
@@ -44,7 +44,7 @@ pub struct OpenEnd {
 pub struct OwnRestarts {
     /// Their number.
     pub count: u64,
-    /// The times of the latest, the newest last, in seconds since 1970.
+    /// Times of the latest restarts, the newest last, in seconds since 1970.
     pub recent: Vec<u64>,
     /// Error with which the instance ended before the last restart.
     pub error: Option<String>,
@@ -73,7 +73,7 @@ pub(super) enum Decision {
 }
 
 impl Task {
-    /// Decides by the restart settings about an end, while the hub is away.
+    /// Decides on an end by the restart settings while the hub is unreachable.
     pub(super) fn decide(&self, rule: &TaskRestart, open: &OpenEnd, now: u64) -> Decision {
         let is_wanted = match rule.condition {
             RestartCondition::None => false,
@@ -82,7 +82,7 @@ impl Task {
         };
         let is_counted = |at: u64| rule.window_seconds == 0 || now.saturating_sub(at) < rule.window_seconds;
         let own = self.restarts.recent.iter().filter(|at| is_counted(**at)).count();
-        // Those before it started are as old as its start at least.
+        // Restarts before its start are at least as old as its start.
         let earlier = if self.wanted_at.is_none_or(is_counted) { rule.attempts as usize } else { 0 };
         let is_exhausted = rule.max_attempts > 0 && own + earlier >= rule.max_attempts as usize;
         match (is_wanted && !is_exhausted, now >= open.at.saturating_add(rule.delay_seconds)) {
@@ -121,7 +121,7 @@ impl State {
         }
     }
 
-    /// Returns whether nothing is decided about the end of the instance of an agreement.
+    /// Returns whether the end of the instance of an agreement has not been decided on.
     pub(super) fn has_open_end(&self, agreement: &str) -> bool {
         self.task_of(agreement).is_some_and(|task| task.open_end.is_some())
     }
@@ -164,7 +164,7 @@ impl State {
         joined(given_up.into_iter().map(|(key, end)| self.end_task(&key, end, now)).collect())
     }
 
-    /// Returns the question whether the hub responds, when something depends on it.
+    /// Returns the command that checks whether the hub responds, if something depends on it.
     pub(super) fn contact_check(&self) -> Option<Command> {
         let is_open = self.tasks.values().any(|task| task.open_end.is_some());
         let age = if is_open { Some(CONTACT_AGE_SECS) } else { self.pending_contact_age() };
@@ -175,7 +175,7 @@ impl State {
         age.is_some_and(|age| !is_recent(age)).then_some(Command::CheckContact)
     }
 
-    /// Returns the restart of a service whose end the node decides about.
+    /// Returns the restart of a service on whose end the node decides.
     pub(super) fn own_restart(&self, agreement: &Agreement) -> Option<Command> {
         let task = self.task_of(&agreement.id)?;
         let (rule, open) = (task.supervision.restart.as_ref()?, task.open_end.as_ref()?);
@@ -202,7 +202,7 @@ impl State {
         Outcome { note: Some(format!("service of agreement {key} is started again without the hub: {why}")) }
     }
 
-    /// Returns the restarts that the hub does not know.
+    /// Returns the restarts that have not been reported to the hub.
     pub(super) fn restart_reports(&self) -> impl Iterator<Item = Command> {
         self.tasks.iter().filter_map(|(id, task)| {
             let is_known = task.reported_restarts.is(&task.restarts.count);
@@ -210,7 +210,7 @@ impl State {
         })
     }
 
-    /// Records that the hub knows the restarts of a task, or does not have the task.
+    /// Records that the restarts of a task were reported, or that the hub does not have the task.
     pub(super) fn restarts_reported(&mut self, task: &str, count: u64) -> Outcome {
         if let Some(task) = self.tasks.get_mut(task) {
             task.reported_restarts.succeed(count);

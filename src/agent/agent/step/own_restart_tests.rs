@@ -85,7 +85,7 @@ fn hub_that_responds_decides_about_the_restart() {
     state.apply(observed_exit("a1", 3), NOW + 10);
     state.apply(Event::ContactChecked { is_up: true }, NOW + 10);
     assert!(!state.agreements["a1"].is_live());
-    // One that comes back before the delay is over, too.
+    // Also if the hub responds again before the delay is over.
     let mut state = running(Some(rule(RestartCondition::Any)));
     exit_alone(&mut state, 3, NOW + 10);
     state.apply(Event::Tick, NOW + 13);
@@ -138,7 +138,7 @@ fn attempts_are_limited_within_their_window_and_continue_the_count_of_the_hub() 
     run_again(&mut state, NOW + 75);
     exit_alone(&mut state, 1, NOW + 80);
     assert!(!state.agreements["a1"].is_live());
-    // The hub counts the restarts before it hears of the end.
+    // The hub counts the restarts before the end is reported to it.
     state.apply(Event::Stopped { agreement: "a1".to_owned() }, NOW + 81);
     let is_end = |command: &Command| matches!(command, Command::ReportTask { report, .. } if report.end.state.is_ended());
     let mut sent = 0;

@@ -1,9 +1,9 @@
-//! Restarts that are left to the hub and that it has not carried out when the contact to it is lost.
+//! Restarts that the hub is to carry out, and has not carried out when contact with it is lost.
 //!
-//! The end of such a task was reported, and the hub starts another task after the delay of the policy. When there has been no contact for the
-//! length of the delay, the node starts the service itself: under the next task if the hub has come as far as its agreement, else
-//! once more under the task that ended. Tasks with a lease are left alone: the hub may have started them on another node.
-//! Source: orchestration B10.
+//! The end of such a task was reported, and the hub starts another task after the delay of the policy. When there has
+//! been no contact for the length of the delay, the node starts the service itself: under the next task if that already
+//! has an agreement, else again under the task that ended. Tasks with a lease are left alone: the hub may have started
+//! them on another node. Source: orchestration B10.
 
 use evenkeel_wire::exchange::node_task::NodeTask;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ pub struct TaskSlot {
 pub struct PendingRestart {
     /// The end of the instance.
     pub ended: OpenEnd,
-    /// Since when there has been no contact to the hub, in seconds since 1970.
+    /// Start of the time without contact to the hub, in seconds since 1970.
     pub alone_since: Option<u64>,
 }
 
@@ -57,7 +57,7 @@ impl TaskSlot {
 }
 
 impl State {
-    /// Keeps the end of a task that the hub is to replace.
+    /// Records the end of a task that the hub is to replace.
     pub(super) fn await_restart(&mut self, key: &str, ended: OpenEnd) {
         let has_ended = self.agreements.get(key).is_some_and(|one| !one.is_live());
         let task = self.tasks.values_mut().find(|task| task.agreement.as_deref() == Some(key));
@@ -66,7 +66,7 @@ impl State {
         }
     }
 
-    /// Forgets the ends that the start of a service makes up for.
+    /// Removes the ends that the start of a service resolves.
     pub(super) fn forget_pending_restart(&mut self, agreement: &str) {
         let Some(slot) = self.task_of(agreement).map(|task| task.slot.clone()) else { return };
         for task in self.tasks.values_mut().filter(|task| task.slot == slot) {
@@ -89,7 +89,7 @@ impl State {
         Some((delay / 2).clamp(CONTACT_AGE_SECS, LONGEST_CONTACT_AGE_SECS))
     }
 
-    /// Carries out the restarts for which the hub has been away too long.
+    /// Carries out the restarts for which the hub has been unreachable for too long.
     pub(super) fn take_over_restarts(&mut self, now: u64) -> Outcome {
         let due = self.tasks.values().filter(|task| is_due(task, now));
         let due: Vec<Takeover> = due.filter_map(|task| self.takeover(task, now)).collect();
@@ -114,7 +114,7 @@ impl State {
         self.forget_pending_restart(key);
     }
 
-    /// Makes an end undecided again. From here on the restart is that of a node that never had contact.
+    /// Marks an end as undecided again. The restart then follows the rules for a node without contact.
     fn reopen(&mut self, key: &str) {
         let Some(task) = self.tasks.values_mut().find(|task| task.agreement.as_deref() == Some(key)) else {
             return;
@@ -142,20 +142,20 @@ impl State {
             let waits = agreement.is_live() && !agreement.is_start_ordered;
             return waits.then(|| Takeover::Next(agreement.id.clone()));
         }
-        // Without a next task a slot with a number may have gone to another node.
+        // Without a next task, a numbered slot may have moved to another node.
         let is_of_node = task.slot.number.is_none() && !task.desired.is_stop();
         let has_stopped = |one: &&Agreement| one.ending.is_some() && one.is_stopped;
         let agreement = agreement_of(task).filter(has_stopped)?;
         (next.is_some() || is_of_node).then(|| Takeover::Again(agreement.id.clone()))
     }
 
-    /// Returns the task that the hub has made in place of another one.
+    /// Returns the task with which the hub has replaced another one.
     fn next_of(&self, task: &Task) -> Option<&Task> {
         let is_same_slot = |other: &Task| other.slot == task.slot && other.agreement != task.agreement;
         self.tasks.values().find(|other| is_same_slot(other) && other.is_wanted())
     }
 
-    /// Returns whether the hub wants another task to run in place of one that this node has started again.
+    /// Returns whether the hub has replaced a task that this node has restarted.
     pub(super) fn is_replaced(&self, task: &Task) -> bool {
         task.is_reopened && self.next_of(task).is_some_and(|next| next.wanted_at.is_some())
     }

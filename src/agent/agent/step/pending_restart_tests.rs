@@ -65,7 +65,7 @@ fn accept_next(state: &mut State) {
     state.apply(Event::Prepared { agreement: "a2".to_owned() }, END + 2);
 }
 
-/// The hub is away from this time until the delay is over. Returns the end of it.
+/// Makes the hub unreachable from this time until the delay is over. Returns the end of the delay.
 fn lose_contact(state: &mut State, from: u64) -> u64 {
     state.apply(Event::Tick, from);
     assert!(asks(state), "the contact is checked while a restart is pending");

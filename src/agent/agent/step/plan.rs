@@ -59,7 +59,7 @@ impl State {
                 Command::ReportLease { task, .. } => {
                     self.tasks.entry(task.clone()).and_modify(|task| task.reported_lease.begin());
                 }
-                // These are repeated until they succeed, whatever changes in the meantime.
+                // These are repeated until they succeed, regardless of changes in the meantime.
                 Command::Send(_)
                 | Command::ReportTask { .. }
                 | Command::ReportCommand { .. }
@@ -86,8 +86,8 @@ impl State {
         agreements.chain(instances.map(|(key, _)| key))
     }
 
-    /// Returns the services to start now. After a crash the driver may already have the order: it gets the order first, and the
-    /// journal is written afterwards.
+    /// Returns the services to start now. After a crash the driver may already have received the order, because the
+    /// journal is written after it.
     pub fn starting(&self) -> impl Iterator<Item = String> {
         self.plan().into_iter().filter_map(|command| match command {
             Command::Start { agreement: key } | Command::StartDependency { key } => Some(key),

@@ -17,7 +17,7 @@ pub enum AgbotStanding {
     /// It does not.
     #[default]
     NotApproved,
-    /// It names none, as third-party exchanges do: agbots of the node's organization and of the shared one count.
+    /// It names none, like third-party exchanges: agbots of the node's organization and of the shared one are accepted.
     Unknown,
 }
 
@@ -70,7 +70,7 @@ const SHARED_ORG: &str = "IBM";
 /// The decision on a proposal.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    /// Dropped without a reply; the agbot runs into a timeout.
+    /// Dropped without a reply; the agbot times out.
     Ignore(String),
     /// Refused.
     Refuse(String),
@@ -198,7 +198,7 @@ impl State {
         self.check_privileges(facts, terms)?;
         check_pattern(facts, terms)?;
         compatible(&producer, terms)?;
-        // The agbot's copy of the node's policy proves nothing: the node's own policy counts, apart from the
+        // The agbot's copy of the node's policy is not trusted: the node's own policy applies, apart from the
         // membership.
         let membership = producer.properties.get(builtin::HA_GROUP).and_then(|group| group.value.as_str());
         self.fits(terms, membership)
@@ -226,7 +226,7 @@ impl State {
         Ok(())
     }
 
-    /// A service may need privileges only where the owner of the node allows that.
+    /// A service may require privileges only if the owner of the node allows that.
     fn check_privileges(&self, facts: &ProposalFacts, terms: &InternalPolicy) -> Result<(), String> {
         if self.local_policy().properties.allows_privileged() {
             return Ok(());
@@ -317,7 +317,7 @@ impl State {
     }
 }
 
-/// An agbot proposes what the publisher of the service signed, and nothing else.
+/// An agbot may propose only what the publisher of the service signed.
 fn check_published(workload: &Workload, facts: &ProposalFacts) -> Result<(), String> {
     let service = format!("service {}/{} {}", workload.org, workload.url, workload.version);
     let Some(published) = &facts.published else {

@@ -12,7 +12,7 @@ use super::{State, WorkloadName};
 pub enum RunState {
     /// It was never started.
     NotStarted,
-    /// It was started a moment ago; its stability is not known yet.
+    /// It was started recently; its stability is not known yet.
     Starting,
     /// It runs.
     Running,
@@ -76,7 +76,7 @@ impl Failures {
 
     /// Returns true if the last exit followed a terminating signal that was sent to the program.
     pub fn is_stopped_from_outside(&self) -> bool {
-        // Programs get the others from the system for what they have done themselves.
+        // The other signals are caused by errors of the program itself.
         matches!(self.signal, Some(signal) if ![4, 5, 6, 7, 8, 11, 13, 14, 31].contains(&signal))
     }
 
@@ -97,7 +97,7 @@ pub struct ContainerState {
     pub name: String,
     /// Image or program.
     pub image: String,
-    /// When it was started last, seconds since 1970; 0 when never.
+    /// Time of the last start, seconds since 1970; 0 for never.
     pub created_at: u64,
     /// Its state.
     pub state: RunState,

@@ -1,5 +1,4 @@
-//! Watches whether the container engine responds: nothing can be started without it, and the reason would not
-//! be visible.
+//! Monitors whether the container engine responds, so that the reason is visible when nothing can be started.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 

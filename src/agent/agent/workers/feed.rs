@@ -22,7 +22,7 @@ use crate::{
 const MOST_RECORDS: i64 = 1000;
 /// Silence after which agreements are verified once the hub responds again.
 const LONG_SILENCE: Duration = Duration::from_secs(60);
-/// A response without changes that came this fast was not parked.
+/// A response without changes that arrives faster than this was not parked.
 const NOT_PARKED: Duration = Duration::from_millis(300);
 /// Interval of full reads, in case a change was missed.
 const FULL_READ_INTERVAL: Duration = Duration::from_secs(300);
@@ -89,7 +89,7 @@ impl ChangeFeed {
     /// Polls once.
     async fn follow(&mut self) -> Result<(), Ended> {
         if self.next.is_none() {
-            // Whether the exchange has tasks decides what the first parked poll asks for. A failure is that of the poll, too.
+            // The first parked poll depends on whether the exchange has tasks. A failure counts as a failure of the poll.
             if let Err(PassError::Ended(ended)) = self.parts.reader.read().await {
                 return Err(ended);
             }
@@ -148,7 +148,7 @@ impl ChangeFeed {
         let request = ChangesRequest {
             change_id,
             max_records: MOST_RECORDS,
-            // Third-party exchanges refuse what they do not know.
+            // Third-party exchanges refuse unknown members.
             extensions: self.parts.reader.is_supported(),
             ..ChangesRequest::default()
         };
@@ -158,7 +158,7 @@ impl ChangeFeed {
             .exchange
             .wait_for_changes(self.parts.hub.node.org(), &request, self.parts.settings.park)
             .await?;
-        // An exchange restored from an older state counts from there again.
+        // An exchange that was restored from a backup continues from its older position.
         let following =
             if response.most_recent_change_id > 0 { response.most_recent_change_id + 1 } else { change_id };
         Ok(Polled { following, response, took, sent_ms })

@@ -31,9 +31,9 @@ use crate::{
 
 /// Number of envelopes remembered to detect replays.
 const REMEMBERED: usize = 500;
-/// The part of the mailbox that is read at once. Senders can fill it, so memory must not grow with it.
+/// Size of the part of the mailbox that is read at once. Senders can fill the mailbox, so memory must not grow with it.
 const FIRST_PAGE: MessagePage = MessagePage { after: 0, messages: 64, bytes: 1024 * 1024 };
-/// A page that has room for so much more ends with the newest message.
+/// A page with this much space left ends with the newest message.
 const LARGEST: usize = 128 * 1024;
 /// Maximum number of messages prepared concurrently.
 const CONCURRENCY: usize = 8;
@@ -131,7 +131,7 @@ impl Mailbox {
         Ok(())
     }
 
-    /// Handles every message once, page by page; false when some have to be retried.
+    /// Handles every message once, page by page; returns false if some have to be retried.
     async fn read_all(&mut self) -> Result<bool, Ended> {
         let (mut is_done, mut page) = (true, FIRST_PAGE);
         loop {
@@ -145,7 +145,7 @@ impl Mailbox {
             let bytes: usize = messages.iter().map(|one| one.message.len() + one.agbot_pub_key.len()).sum();
             let is_last =
                 (messages.len() as u64) < u64::from(page.messages) && bytes + LARGEST < page.bytes as usize;
-            // An exchange of the reference lists from the oldest message on, with those that stay.
+            // The reference's exchange lists from the oldest message on, including those that were kept.
             messages.retain(|message| message.msg_id > page.after);
             let Some(last) = messages.iter().map(|message| message.msg_id).max() else { return Ok(is_done) };
             let kept_count = self.handle_all(&messages).await?;
@@ -178,7 +178,7 @@ impl Mailbox {
         Ok(kept_count)
     }
 
-    /// Reads the tasks before proposals: a task is there before the proposal of its agreement. Without them proposals wait.
+    /// Reads the tasks before proposals, because a task is written before the proposal of its agreement. Without them, proposals wait.
     async fn read_tasks(&self, prepared: &mut [Prepared]) -> Result<(), Ended> {
         let is_proposal = |one: &Prepared| matches!(one, Prepared::Event(event) if matches!(**event, Event::Proposal { .. }));
         if !prepared.iter().any(is_proposal) {
@@ -272,7 +272,7 @@ impl Mailbox {
     async fn read_facts(&self, agbot: &str, terms: &str) -> Result<ProposalFacts, ClientError> {
         let standing = self.standing(agbot).await?;
         if standing == AgbotStanding::NotApproved {
-            // Messages of senders that may not propose are not read.
+            // Messages of senders that may not propose are not parsed.
             return Ok(ProposalFacts::default());
         }
         let Ok(terms) = InternalPolicy::from_text(terms) else { return Ok(ProposalFacts::default()) };
@@ -282,7 +282,7 @@ impl Mailbox {
         let found =
             exchange.find_services(&workload.org, &workload.url, Some(&workload.version), arch).await?;
         let trusted = self.trusted_keys().await;
-        // Without an architecture several match: the one that is proposed counts.
+        // Without an architecture several definitions match; the proposed one is used.
         let proposed = found.iter().position(|(_, service)| service.deployment == workload.deployment);
         let Some((service_id, service)) = found.into_iter().nth(proposed.unwrap_or_default()) else {
             return Ok(ProposalFacts { standing, trusted_keys: trusted, ..ProposalFacts::default() });
@@ -322,7 +322,7 @@ impl Mailbox {
         })
     }
 
-    /// Asks the exchange whether an agbot may make agreements with this node.
+    /// Returns whether an agbot may make agreements with this node, according to the exchange.
     async fn standing(&self, agbot: &str) -> Result<AgbotStanding, ClientError> {
         let named = match self.hub.exchange.list_node_agbots(&self.hub.node).await {
             // A third-party exchange names none.
@@ -336,7 +336,7 @@ impl Mailbox {
         })
     }
 
-    /// Returns the services of a pattern; `None` for a node without one.
+    /// Returns the services of a pattern; `None` for a node without a pattern.
     async fn pattern_services(&self, pattern: &str) -> Result<Option<Vec<(String, String)>>, ClientError> {
         let Some((org, name)) = pattern.split_once('/') else { return Ok(None) };
         let found = self.hub.exchange.pattern(org, name).await?.unwrap_or_default();

@@ -20,7 +20,7 @@ use crate::{
     upgrade::{self, Replacement},
 };
 
-/// Number of phases that a job can go through in one pass, plus one to find nothing left to do.
+/// Number of phases of a job in one pass, plus one for finding nothing left to do.
 const MOST_ROUNDS: u32 = 8;
 /// Seconds until a failed fetch is retried.
 const FETCH_AGAIN_SECS: u64 = 60;
@@ -157,7 +157,7 @@ impl Management {
         self.unreadable = found;
     }
 
-    /// An operator resets a job by writing `reset` into its status.
+    /// Operators reset a job by writing `reset` into its status.
     async fn take_resets(&self) -> Result<(), PassError> {
         let statuses = self.hub.exchange.list_management_statuses(&self.hub.node).await?;
         let reset: Vec<String> = statuses
@@ -309,7 +309,7 @@ impl Management {
             // The agent ends.
             return Err(Ended.into());
         }
-        // A service that is being started would be counted as failed by its agbot.
+        // The agbot would count a service that is being started as failed.
         let is_starting = |journal: &mut Journal| {
             journal.state.live().any(|one| one.accepted_at.is_some() && one.started_at.is_none())
         };

@@ -38,7 +38,7 @@ use crate::{
     upgrade,
 };
 
-/// Pause of workers whose passes begin on signals; a pass without one does nothing.
+/// Period of workers that are activated by signals; a pass without a signal does nothing.
 const SIGNAL_ONLY: Duration = Duration::from_secs(3600);
 
 /// Pause after a failed call of the feed or of the node's record; it doubles up to [`LONGEST_PAUSE`].
@@ -75,7 +75,7 @@ async fn failed(contact: &Contact, handle: &Handle, error: &ClientError) -> Resu
     Ok(())
 }
 
-/// Spreads the pauses of a fleet: all of its agents lose the hub at the same moment.
+/// Adds jitter, because all agents of a fleet lose the hub at the same moment.
 fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(0.5 + rand::random::<f64>() / 2.0)
 }

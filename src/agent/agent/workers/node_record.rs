@@ -125,7 +125,7 @@ impl NodeRecord {
         Ok(())
     }
 
-    /// Reports that an earlier journal was lost. Hubs that know no health reports hear nothing of it.
+    /// Reports that an earlier journal was lost. Hubs without health reports are not notified.
     async fn report_loss(&self) -> Result<(), PassError> {
         let Parts { hub, handle, .. } = &self.parts;
         let Some(text) = handle.with(|journal| journal.loss.clone()).await? else { return Ok(()) };
@@ -161,7 +161,7 @@ impl NodeRecord {
         let known = handle
             .with(move |journal| {
                 for agreement in journal.state.agreements.values_mut() {
-                    // A record that is being written may not have been there yet.
+                    // The list may have been read before the record was written.
                     if !present.contains(&agreement.id) && agreement.recorded.known().is_some() {
                         agreement.recorded.succeed(ExchangeState::Absent);
                     }

@@ -129,7 +129,7 @@ pub(super) fn fetch(
         return Err(PackageError::NoProgram { version: version.to_owned(), program: name });
     }
     fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).map_err(at(&program))?;
-    // A machine that loses power must find either all of the package or nothing.
+    // After a power failure, either the complete package or none must exist.
     sync_all(&partial).map_err(at(&partial))?;
     if target.exists() {
         fs::remove_dir_all(&target).map_err(at(&target))?;
@@ -139,7 +139,7 @@ pub(super) fn fetch(
     fs::File::open(&packages).and_then(|directory| directory.sync_all()).map_err(at(&packages))
 }
 
-/// Writes the files of a directory, and the directory, to the disk.
+/// Flushes the files of a directory, and the directory itself, to the disk.
 fn sync_all(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         fs::File::open(entry?.path())?.sync_all()?;

@@ -26,10 +26,10 @@ use crate::{
 const ROUND: Duration = Duration::from_secs(1);
 /// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Attempts in a row without a response after which a member counts as offline: those of the last two intervals.
+/// Number of consecutive attempts without a response after which a member counts as offline: those of the last two intervals.
 const FAILURES: u32 = 2;
 
-/// Attempts in a row without a response, by task and examined task.
+/// Number of consecutive attempts without a response, by task and examined task.
 type Failures = BTreeMap<(String, String), u32>;
 
 /// State that the attempts in flight share.
@@ -90,7 +90,7 @@ impl Peers {
         let client = match self.client.take().map_or_else(|| self.settings.probe_client(), Ok) {
             Ok(client) => self.client.insert(client).clone(),
             Err(error) => {
-                // A broken checker is not a failure of the members.
+                // A broken check is not a failure of the members.
                 lock(&self.shared).in_flight.remove(&task.task);
                 return tracing::warn!(error, "other members cannot be examined");
             }
@@ -127,7 +127,7 @@ async fn responds(client: &ProbeClient, task: &WatchedPeers, member: &PeerMember
     )
 }
 
-/// Returns what is known of the members after an attempt. One that did not respond once is as it was before.
+/// Returns the state of the members after an attempt. A member that did not respond once keeps its previous state.
 fn record_attempt(
     failures: &mut Failures,
     task: &WatchedPeers,

@@ -1,4 +1,4 @@
-//! Reports to the hub what the agent is doing, so that a stop on purpose is not taken for a failure (orchestration A10).
+//! Reports the state of the agent to the hub, so that an intentional stop does not count as a failure (orchestration A10).
 
 use std::{convert::Infallible, sync::Arc, sync::atomic::Ordering, time::Duration};
 
@@ -17,11 +17,11 @@ use crate::{
     order::{Ended, Handle},
 };
 
-/// Version of what agents and hub must agree on to move instances between nodes; it grows when an agent of one version could
-/// misunderstand what it is given by the decisions made for another one.
+/// Version of the contract between agents and hub for moving instances between nodes. It is increased when agents of
+/// different versions could interpret the same decision differently.
 pub(crate) const COMPAT_VERSION: i64 = 1;
 
-/// Pause between two reads of what an agent that has just started still has to report.
+/// Pause between two reads of the reports that are still due after the start of the agent.
 const SETTLING_PAUSE: Duration = Duration::from_millis(200);
 
 /// Reports the monitor state.
@@ -95,7 +95,7 @@ impl Presence {
         let now = clock::now_secs();
         let (state, left) = self.handle.with(move |journal| wanted(journal, is_joined, now)).await?;
         if self.reported != Some(state) {
-            // A report whose outcome is lost may have been recorded.
+            // A report without a response may have been recorded.
             self.reported = None;
             match report(&self.hub, state).await {
                 Ok(()) => {
@@ -115,7 +115,7 @@ impl Presence {
     }
 }
 
-/// Returns the state to report, and when to read it again although nothing signals.
+/// Returns the state to report, and when to read it again without a signal.
 fn wanted(journal: &mut Journal, is_joined: bool, now: u64) -> (NodeMonitorState, Option<Duration>) {
     if journal.maintenance.is_some_and(|maintenance| maintenance.is_over(now)) {
         journal.maintenance = None;
@@ -134,7 +134,7 @@ fn wanted(journal: &mut Journal, is_joined: bool, now: u64) -> (NodeMonitorState
 /// Reports a monitor state.
 ///
 /// # Errors
-/// When the hub does not take it.
+/// When the hub does not accept it.
 pub(crate) async fn report(hub: &Hub, state: NodeMonitorState) -> Result<(), ClientError> {
     let report =
         PutNodeReport { compat_version: Some(COMPAT_VERSION), ..PutNodeReport::monitor_state(state) };

@@ -74,7 +74,7 @@ impl Probes {
         let client = match self.client.clone().map_or_else(|| self.settings.probe_client(), Ok) {
             Ok(client) => client,
             Err(error) => {
-                // A broken checker is not a failure of the service.
+                // A broken check is not a failure of the service.
                 return tracing::warn!(error, "checks cannot be run");
             }
         };

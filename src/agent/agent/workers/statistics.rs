@@ -1,7 +1,7 @@
 //! Reports the statistics of the machine, and whether its container engine responds, with a heartbeat (orchestration 1.7).
 //!
-//! The usual heartbeat is the poll of the change feed. These go with one of their own, and only when they have changed or the last ones are
-//! about to become too old: an idle node sends few.
+//! The usual heartbeat is the poll of the change feed. Statistics are sent with a heartbeat of their own, and only when
+//! they have changed or the last ones are about to become too old, so that an idle node sends few.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -27,8 +27,8 @@ use crate::{
 const ENGINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Interval between two reads of the statistics.
 const READ_INTERVAL: Duration = Duration::from_secs(60);
-/// Age from which reported statistics are reported again although they have not changed: with the interval, well below the five minutes
-/// that the hub ranks by them unless its settings say otherwise.
+/// Age at which unchanged statistics are reported again. Together with the interval it is well below the five minutes
+/// for which the hub uses them by default.
 const LONGEST_AGE: Duration = Duration::from_secs(90);
 
 /// Dependencies of the worker.
@@ -148,7 +148,7 @@ impl Statistics {
             }
             Err(error) => {
                 self.omits_addresses |= error.status() == Some(400);
-                // A report whose outcome is lost may have been recorded.
+                // A report without a response may have been recorded.
                 (self.read_at, self.reported, self.reported_engine) = (None, None, None);
                 self.pause = jittered(self.backoff);
                 self.backoff = (self.backoff * 2).min(LONGEST_PAUSE);

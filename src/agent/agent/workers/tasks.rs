@@ -29,7 +29,7 @@ const READ_INTERVAL: Duration = Duration::from_secs(60);
 pub(super) struct TaskReader {
     hub: Arc<Hub>,
     handle: Handle,
-    /// One read at a time: an older list must not replace a newer one.
+    /// Serializes reads, so that an older list does not replace a newer one.
     turn: Mutex<()>,
     is_supported: AtomicBool,
     has_tasks: AtomicBool,

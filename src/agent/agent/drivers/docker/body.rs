@@ -12,7 +12,7 @@ use crate::{
     drivers::{DriverError, ServiceSpec},
 };
 
-/// The request that creates a container.
+/// Returns the request that creates a container.
 ///
 /// # Errors
 /// [`DriverError::Unsuitable`] for invalid ports.
@@ -80,7 +80,7 @@ pub(super) fn restart_policy(restarts: bool) -> RestartPolicy {
     RestartPolicy { name: Some(name), maximum_retry_count: None }
 }
 
-/// The container's own limit, else the memory limit of the platform variables.
+/// Returns the container's own limit, else the memory limit of the platform variables.
 fn memory_bytes(service: &ServiceSpec, container: &Container) -> Option<i64> {
     let promised = || {
         let value = service.environment.iter().find(|(name, _)| name == "HZN_RAM").map(|(_, value)| value);

@@ -1,4 +1,4 @@
-//! The containers of an agent, for the guardian: apart from the driver, because the agent may not run.
+//! The containers of an agent, for the guardian, which has no driver because the agent may not run.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -22,7 +22,7 @@ pub(crate) struct Containers {
 }
 
 impl Containers {
-    /// Names an engine; see [`super::DockerDriver::new`].
+    /// Creates a client for an engine; see [`super::DockerDriver::new`].
     pub fn new(endpoint: String) -> Self {
         Self { endpoint, connection: OnceCell::new() }
     }
@@ -49,7 +49,7 @@ impl Containers {
             let engine = self.engine().await?;
             let options = KillContainerOptionsBuilder::new().signal("SIGKILL").build();
             if gone_is_fine_unless_running(engine.kill_container(id, Some(options)).await).is_err() {
-                // One that is paused cannot be killed by every engine.
+                // Not every engine can kill a paused container.
                 let options = RemoveContainerOptionsBuilder::new().force(true).build();
                 gone_is_fine(engine.remove_container(id, Some(options)).await)?;
             }

@@ -1,6 +1,6 @@
 //! Follows the engine's events: every exit of this agent's containers, with its code and its last output.
 //!
-//! A list of containers shows only the current state: a container that the engine has restarted meanwhile looks healthy in it.
+//! A list of containers shows only their current state, in which a container that the engine has restarted appears healthy.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -26,9 +26,9 @@ use crate::{
 
 /// Events that change the observation.
 const EVENTS: [&str; 7] = ["create", "start", "kill", "die", "destroy", "pause", "unpause"];
-/// Longest time between a signal from outside and the exit that it led to, in nanoseconds.
+/// Longest time between a signal from outside and the resulting exit, in nanoseconds.
 const SIGNAL_EFFECT: i64 = 60 * NANOS;
-/// Signals that ask a program for something else than its end: HUP, USR1, USR2, CONT, WINCH.
+/// Signals that do not request the end of a program: HUP, USR1, USR2, CONT, WINCH.
 const OTHER_REQUESTS: [i32; 5] = [1, 10, 12, 18, 28];
 /// Longest wait for the output of a container that exited.
 const LOG_TIMEOUT: Duration = Duration::from_secs(2);
@@ -83,7 +83,7 @@ impl Exits {
         self.seen().failures.get(&(key.to_owned(), name.to_owned())).cloned().unwrap_or_default()
     }
 
-    /// Exits of the service's containers are expected from here on.
+    /// Marks the service as stopping: exits of its containers are expected from now on.
     pub fn begin_stop(&self, key: &str) {
         self.seen().stopping.insert(key.to_owned());
     }
@@ -115,7 +115,7 @@ impl Exits {
         }
     }
 
-    /// Takes what the engine has reported up to now: the observation of a container may be ahead of the events that explain it.
+    /// Processes the events up to now, because the observation of a container may be ahead of the events that explain it.
     async fn catch_up(&self, docker: &Docker) {
         let now = clock::now_secs().saturating_add(1).to_string();
         let mut stream = self.open(docker, Some(&now));
@@ -164,7 +164,7 @@ impl Exits {
                     seen.signals.extend(meant.map(|signal| (whose, (signal, at))));
                     return;
                 }
-                // A program that was asked to end may do so with any code.
+                // A program that was requested to end may do so with any code.
                 Some("die") => {
                     let signal = seen.signal_before(&whose, at);
                     seen.signals.remove(&whose);
@@ -185,7 +185,7 @@ impl Exits {
 
     /// Records the exit of a container (service key and name) that no event reported.
     pub async fn record_exit(&self, docker: &Docker, (key, name): (&str, &str), id: &str, code: Option<i64>) {
-        // The exit is expected: reading the events first would only delay the stop.
+        // The exit is expected, so that reading the events first would only delay the stop.
         if self.seen().stopping.contains(key) {
             return;
         }
@@ -200,7 +200,7 @@ impl Exits {
             let whose = (key.to_owned(), name.to_owned());
             let now = clock::now_secs();
             let at = i64::try_from(now).unwrap_or(i64::MAX).saturating_mul(NANOS);
-            // It is kept: an event may still report this exit.
+            // The signal is kept, because an event may still report this exit.
             let signal = seen.signal_before(&whose, at);
             let failures = seen.failures.entry(whose).or_default();
             failures.add_exit(now, code, signal, output);

@@ -86,7 +86,7 @@ impl DockerDriver {
         Self { endpoint: endpoint.into(), connection: OnceCell::new(), agent, place: None, grace, exits }
     }
 
-    /// Lets containers carry the node and the data directory of the agent: after the loss of the directory they are found by that.
+    /// Labels containers with the node and the data directory of the agent, by which they are found after the loss of the directory.
     #[must_use]
     pub fn at(self, place: Option<String>) -> Self {
         Self { place, ..self }
@@ -133,7 +133,7 @@ impl DockerDriver {
         Ok(())
     }
 
-    /// Returns the id of a service's network. The engine would take a name that it does not know for the beginning of an id.
+    /// Returns the id of a service's network. The engine would interpret an unknown name as a prefix of an id.
     async fn find_network(&self, key: &str) -> Result<Option<String>, DriverError> {
         let filters = HashMap::from([("name".to_owned(), vec![format!("^{key}$")])]);
         let options = ListNetworksOptionsBuilder::new().filters(&filters).build();
@@ -194,7 +194,7 @@ impl DockerDriver {
             serveraddress: Some(login.registry.clone()),
             ..DockerCredentials::default()
         });
-        // Without a tag the engine would fetch every tag.
+        // Without a tag the engine would pull every tag.
         let has_tag = image.contains('@') || image.rsplit('/').next().is_some_and(|name| name.contains(':'));
         let full = if has_tag { image.to_owned() } else { format!("{image}:latest") };
         let options = CreateImageOptionsBuilder::new().from_image(&full).build();
@@ -286,7 +286,7 @@ impl DockerDriver {
         let request =
             NetworkConnectRequest { container: container.to_owned(), ..NetworkConnectRequest::default() };
         match self.engine().await?.connect_network(network, request).await {
-            // A service on the host's network has no network of its own to join.
+            // A service on the host's network has no network of its own that a container could join.
             Err(Error::DockerResponseServerError { status_code: 404, .. }) => Ok(()),
             other => other.map_err(transient),
         }

@@ -1,6 +1,6 @@
 //! Reads the output that the engine keeps of a container, in parts.
 //!
-//! The engine stamps every entry with the time at which it was written; the stamp of the last one is the position of a part.
+//! The engine prefixes every entry with the time at which it was written; the time of the last entry is the position of a part.
 
 use bollard::{Docker, query_parameters::LogsOptionsBuilder};
 use futures_util::StreamExt;
@@ -23,7 +23,7 @@ pub(super) async fn read(engine: &Docker, id: &str, start: LogStart) -> Result<L
         let bytes = entry.map_err(transient)?.into_bytes();
         for line in String::from_utf8_lossy(&bytes).split_inclusive('\n') {
             let (stamp, line) = stamped(line);
-            // The engine counts whole seconds: what the earlier part had comes again.
+            // The engine counts whole seconds, so the start may repeat entries of the previous part.
             let Some(stamp) = stamp else { continue };
             if stamp > after.as_str() {
                 text.push_str(line);
@@ -37,7 +37,7 @@ pub(super) async fn read(engine: &Docker, id: &str, start: LogStart) -> Result<L
     Ok(LogPart { text, position })
 }
 
-/// Splits an entry into its stamp and what was written.
+/// Splits an entry into its time and its text.
 fn stamped(line: &str) -> (Option<&str>, &str) {
     match line.split_once(' ') {
         Some((stamp, rest)) if stamp.parse::<Timestamp>().is_ok() => (Some(stamp), rest),
@@ -45,7 +45,7 @@ fn stamped(line: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Returns the second of a position, as the engine counts; 0 before the first entry.
+/// Returns the second of a position; 0 before the first entry.
 fn second_of(position: &str) -> Result<i32, DriverError> {
     if position.is_empty() {
         return Ok(0);

@@ -174,7 +174,7 @@ async fn container_of_a_task_stays_down_and_a_later_agent_knows_its_exit() {
     assert_eq!(found.state, Some(ContainerSummaryStateEnum::EXITED), "it is not started again");
     assert_eq!(found.labels.unwrap_or_default().get(TASK_LABEL).map(String::as_str), Some("t1"));
 
-    // A service that runs already becomes one of a task.
+    // A service that already runs is assigned to a task.
     next.start(&service("a2")).await.unwrap();
     until_running(&next, "a2").await;
     next.set_restarts("a2", false).await.unwrap();

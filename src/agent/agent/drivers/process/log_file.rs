@@ -66,7 +66,7 @@ fn read_from(path: &Path, start: impl FnOnce(u64) -> u64) -> io::Result<LogPart>
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
     file.take(LARGEST_LOG_PART as u64).read_to_end(&mut bytes)?;
-    // A letter whose bytes are not all there belongs to the next part.
+    // An incomplete UTF-8 sequence at the end belongs to the next part.
     if let Err(error) = std::str::from_utf8(&bytes)
         && error.error_len().is_none()
     {

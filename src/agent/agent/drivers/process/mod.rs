@@ -62,7 +62,7 @@ pub struct ProcessSettings {
 }
 
 impl ProcessSettings {
-    /// Returns the directory as its processes carry it.
+    /// Returns the directory as in the mark of its processes.
     fn own_directory(&self) -> String {
         let path = self.directory.canonicalize().unwrap_or_else(|_| self.directory.clone());
         path.display().to_string()
@@ -215,7 +215,7 @@ impl Driver for ProcessDriver {
     async fn adopt(&self, wanted: &[ServiceSpec]) -> Result<(), DriverError> {
         let mut adopted: BTreeMap<String, BTreeMap<String, ProcessRecord>> = BTreeMap::new();
         let settings = &self.shared.settings;
-        // An agent that has lost its data directory has another identity since.
+        // An agent that has lost its data directory has a new identity.
         let mut unwanted = table::find_orphans(&settings.own_directory(), &settings.agent);
         for process in self.survivors() {
             let is_wanted = wanted.iter().any(|service| {
@@ -258,7 +258,7 @@ impl Driver for ProcessDriver {
         self.plans(service).map(drop)
     }
 
-    /// Programs are those of the machine: there is nothing to fetch.
+    /// Programs are installed on the machine, so there is nothing to fetch.
     async fn refresh(&self, service: &ServiceSpec) -> Result<(), DriverError> {
         self.prepare(service).await
     }

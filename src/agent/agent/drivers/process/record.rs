@@ -35,7 +35,7 @@ pub(crate) struct Records {
 impl Records {
     pub(crate) fn load(path: PathBuf) -> Result<Self, DriverError> {
         let text = files::read_optional(&path).map_err(|error| DriverError::Transient(error.to_string()))?;
-        // A damaged list is not fatal: the marks of the processes contain the same information.
+        // A damaged list is not an error, because the marks of the processes contain the same information.
         let by_name = text
             .and_then(|text| {
                 serde_json::from_str(&text)

@@ -64,7 +64,7 @@ impl Plan {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             (name.to_owned(), value.to_owned())
         }));
-        // Last, so that no deployment can override task and mark.
+        // Set last, so that no deployment can override task and mark.
         environment.extend(service.task.clone().map(|task| (TASK.to_owned(), task)));
         environment.push((MARK.to_owned(), shared.mark(&service.key, name)));
         environment.push((DIRECTORY.to_owned(), shared.settings.own_directory()));
@@ -180,7 +180,7 @@ impl Supervisor {
         Self { shared, plan, stop, restarts, failures: Failures::default() }
     }
 
-    /// Shows that the process has ended while no agent ran.
+    /// Reports that the process ended while no agent was running.
     pub(crate) fn note_unseen_end(mut self) {
         self.failures.add_exit(clock::now_secs(), None, None, self.last_output());
         self.show(RunState::Exited, 0);
@@ -230,7 +230,7 @@ impl Supervisor {
         }
     }
 
-    /// Returns whether a process that has ended is not restarted, and shows that.
+    /// Returns whether a process that has ended is not restarted, and reports that.
     fn stays_down(&self) -> bool {
         let stays_down = !self.restarts.load(Ordering::Relaxed);
         if stays_down {
@@ -314,8 +314,8 @@ impl Supervisor {
         table::end_all(rest, self.shared.settings.grace).await;
     }
 
-    /// Ends a process together with its group. The child is awaited at the same time: an ended child without a waiter stays in
-    /// the table.
+    /// Ends a process and its group. The child is awaited at the same time, because otherwise it remains in the process
+    /// table as a zombie.
     async fn terminate(&self, mut process: Process) {
         let record = process.record.clone();
         let ((), ()) = tokio::join!(

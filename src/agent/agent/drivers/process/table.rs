@@ -52,7 +52,7 @@ pub(crate) fn is_same_process(record: &ProcessRecord) -> bool {
     record.boot == boot() && start_ticks(record.pid) == Some(record.start_ticks)
 }
 
-/// Returns exit code and signal of a child that has ended; nothing for other processes.
+/// Returns exit code and signal of a child that has ended; none for other processes.
 pub(crate) fn reap(pid: i32) -> (Option<i64>, Option<i32>) {
     match waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG)) {
         Ok(WaitStatus::Exited(_, code)) => (Some(i64::from(code)), None),
@@ -82,7 +82,7 @@ fn value_of<'e>(environment: &'e [u8], name: &str) -> Option<&'e str> {
     std::str::from_utf8(value).ok()
 }
 
-/// Returns all live processes of which `mark` finds key and name, separated by a slash, in their environment.
+/// Returns all live processes in whose environment `mark` finds key and name, separated by a slash.
 fn find(mark: impl Fn(&[u8]) -> Option<&str>) -> Vec<ProcessRecord> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let boot = boot();

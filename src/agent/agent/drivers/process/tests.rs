@@ -141,7 +141,7 @@ async fn process_of_a_task_stays_down_after_its_exit() {
     driver.stop(KEY).await.unwrap();
     assert!(driver.is_gone(KEY).await);
 
-    // A service that runs already becomes one of a task.
+    // A service that already runs is assigned to a task.
     driver.start(&service("exec sleep 100")).await.unwrap();
     until(&driver, RunState::Running).await;
     driver.set_restarts(KEY, false).await.unwrap();
