@@ -1,4 +1,4 @@
-//! `hzn agbot`: what the hub's agbot agreed to, why it did not, and what it is doing (agbot 4.1).
+//! `hzn agbot`: agreements, rollouts, reasons and events of the hub's agbot (agbot 4.1).
 
 use clap::{Args, Subcommand};
 use evenkeel_wire::RawJson;
@@ -83,8 +83,9 @@ enum AgreementCommand {
     },
     /// Confirms that the instance of an ended agreement no longer runs
     ///
-    /// Where one instance is wanted in an HA group, the next one starts only when the node of the last one confirmed that it
-    /// stopped. Use this only after you have made sure of it: otherwise two instances may run.
+    /// In an HA group that is to have one instance, the next instance starts only after the node of the previous one
+    /// has confirmed that it stopped. Use this command only after you have verified that: otherwise two instances may
+    /// run.
     Confirmstop {
         /// Id of the agreement
         agreement: String,
@@ -202,7 +203,7 @@ fn agreements(found: Vec<(AgreementRecord, RawJson)>, node: Option<&str>, is_lon
     View::new(Value::Array(json), table)
 }
 
-/// The form of the existing tool; what an agbot of ours does not keep is empty.
+/// The format of the existing tool; members that this agbot does not store are empty.
 fn short(record: &AgreementRecord) -> Value {
     let finalized_at = record.at.as_deref().filter(|_| record.state == "finalized").unwrap_or_default();
     let mut shown = json!({

@@ -1,4 +1,4 @@
-//! Failures of calls: why a server did not do what it was asked for, and what to do about it.
+//! Failed calls: why a server did not carry out a request, and what to do about it.
 
 use evenkeel_client::ClientError;
 

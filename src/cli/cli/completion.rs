@@ -1,7 +1,7 @@
-//! `hzn completion`: a short script for the shell, which asks the program itself what can stand at the cursor.
+//! `hzn completion`: a short script for the shell, which runs the program itself to complete the word at the cursor.
 //!
-//! So commands and options are always those of the installed program, and names of nodes, policies and groups come from the
-//! hub. Where there is no hub or no login, nothing is offered.
+//! Commands and options are therefore always those of the installed program, and names of nodes, policies and groups
+//! come from the hub. Without a hub or a login no names are completed.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::output::show_text;
 use crate::resource::Kind;
 use crate::resource::kinds::{AGBOTS, GROUPS, NMPS, PATTERNS, POLICIES, SERVICES, USERS};
 
-/// A shell waits at most so long for names of the hub.
+/// Longest wait of a shell for names of the hub.
 const LONGEST: Duration = Duration::from_secs(1);
 /// The hidden command that the scripts call.
 pub const COMPLETE: &str = "__complete";
@@ -83,7 +83,7 @@ pub fn candidates(mut command: Command, words: &[String]) -> Candidates {
     let mut positionals = 0;
     let mut open: Option<&Arg> = None;
     for word in &before[1..] {
-        // Some shells make a word of the sign between an option and its value.
+        // Some shells split the sign between an option and its value into a word of its own.
         if word == "=" {
             continue;
         }
@@ -182,7 +182,7 @@ impl Candidates {
     }
 }
 
-/// Returns whether a shell takes a name as it is. Shells insert what is offered without quotes, and others choose the names.
+/// Returns whether a shell takes a name literally. Shells insert completions without quotes, and other users choose the names.
 fn is_plain_word(name: &str) -> bool {
     let is_plain = |letter: char| letter.is_alphanumeric() || "._-/@:+,=%".contains(letter);
     !name.starts_with('-') && name.chars().all(is_plain)

@@ -15,7 +15,7 @@ pub fn confirm(question: &str, is_forced: bool) -> Outcome<bool> {
     confirm_by("-f", question, is_forced)
 }
 
-/// The same for commands in which another option forces.
+/// Like [`confirm`], for commands with another option that confirms.
 ///
 /// # Errors
 /// See [`confirm`].

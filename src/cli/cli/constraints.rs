@@ -1,4 +1,5 @@
-//! Constraints of policies: refused before they are sent when they cannot be read, and the warnings of a hub that stores them.
+//! Constraints of policies: those that cannot be parsed are refused before they are sent. Also shows the warnings of a
+//! hub that stores them.
 
 use evenkeel_domain::policy::ConstraintList;
 use http::HeaderMap;
@@ -7,7 +8,7 @@ use serde_json::Value;
 
 use crate::exit::{CliError, Exit, Outcome};
 
-/// Parts of a body that hold constraints: the top level, and the two parts of a node policy.
+/// Parts of a body with constraints: the top level, and the two parts of a node policy.
 const PARTS: [&str; 3] = ["", "/deployment", "/management"];
 
 /// Refuses a policy, or a change of one, with a constraint that cannot be read.

@@ -134,7 +134,7 @@ impl Context {
         })
     }
 
-    /// The organization to work in.
+    /// Returns the organization of the command.
     ///
     /// # Errors
     /// With status 1 when none is named.
@@ -153,7 +153,7 @@ impl Context {
     /// The credentials of a node, from the option or the settings.
     ///
     /// # Errors
-    /// With status 1 when they are not of the form, 4 when their file cannot be read.
+    /// With status 1 when they are malformed, 4 when their file cannot be read.
     pub fn node_credentials(&self, given: Option<&str>, org: &str) -> Outcome<Option<Credentials>> {
         let text = match given {
             Some(text) => Some(text.to_owned()),
@@ -258,19 +258,19 @@ impl Context {
 }
 
 impl Exchange {
-    /// Id of a node; a bare name is one of the command's organization.
+    /// Returns the id of a node; a bare name belongs to the command's organization.
     pub fn node_id(&self, name: &str) -> NodeId {
         let (org, id) = self.split(name);
         NodeId::new(&org, &id)
     }
 
-    /// Organization and id of a name; a bare name is one of the command's organization.
+    /// Returns organization and id of a name; a bare name belongs to the command's organization.
     pub fn split(&self, name: &str) -> (String, String) {
         split_name(name, &self.org)
     }
 }
 
-/// Returns whether a view is to be shown after another one. In a pipe the mere passing of time is nothing new.
+/// Returns whether a view is to be shown after the previous one. In a pipe, a view that differs only in ages is not repeated.
 fn is_new(view: &View, shown: &View, is_terminal: bool) -> bool {
     match is_terminal {
         true => view != shown,

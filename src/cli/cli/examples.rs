@@ -95,7 +95,7 @@ const EXAMPLES: [(&str, &[&str]); 26] = [
     ("explain", &["hzn explain edge-1 watch-line-1", "hzn explain edge-1 watch-line-1 --watch"]),
 ];
 
-/// The examples of a command, whose path is without `hzn`.
+/// Returns the examples of a command; its path is without `hzn`.
 pub fn of(path: &str) -> Option<&'static [&'static str]> {
     EXAMPLES.iter().find(|(command, _)| *command == path).map(|(_, lines)| *lines)
 }
@@ -131,7 +131,7 @@ mod tests {
                 );
                 let shell = line.split(" < ").next().unwrap_or(line);
                 let words = shell.split(' ').map(|word| word.trim_matches('\''));
-                // A quoted blank is not a separator; what follows it would be another word here.
+                // A quoted argument is one word, although it may contain blanks.
                 let words: Vec<&str> =
                     if shell.contains('\'') { shell.split('\'').collect() } else { words.collect() };
                 let words: Vec<&str> = if shell.contains('\'') {

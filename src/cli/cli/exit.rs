@@ -13,7 +13,7 @@ use evenkeel_domain::text::printable;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Done; also when the result is "no" or "incompatible".
+    /// Success; also when the result is "no" or "incompatible".
     Done = 0,
     /// A wrong argument or a wrong use.
     Input = 1,
@@ -39,14 +39,14 @@ pub enum Exit {
     WaitHeld = 12,
     /// The operation that `--wait` waited for did not finish in time.
     WaitTimeout = 13,
-    /// The command could not be carried out for a reason inside it.
+    /// The command failed for an internal reason.
     Internal = 99,
     /// An interrupt ended the wait of `--wait`.
     Interrupted = 130,
 }
 
 impl Exit {
-    /// Every status with the words of the table in the documentation.
+    /// Every status with its description in the documentation.
     pub const TABLE: [(Exit, &'static str); 15] = [
         (Exit::Done, "done; also if the result is \"no\" or \"incompatible\", unless `--exit-code` is given"),
         (Exit::Input, "a wrong argument, or something that cannot be done in this state"),
@@ -134,7 +134,7 @@ impl CliError {
         Self { why: why.into(), ..self }
     }
 
-    /// The same failure with an advice that fits it better.
+    /// Returns the same failure with more specific advice.
     pub fn with_advice(self, advice: impl Into<String>) -> Self {
         Self { advice: advice.into(), ..self }
     }

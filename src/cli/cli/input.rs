@@ -1,4 +1,4 @@
-//! Reads what a user gives: JSON and YAML files, secrets, keys.
+//! Reads input of users: JSON and YAML files, secrets, keys.
 //!
 //! Every option that names a file reads it here, by the rules of the existing tool: comments (`/* … */`, and lines that begin with `//`),
 //! variables ([`crate::variables`]), names of members without regard to case, null as absent, and unknown members left out with a warning.
@@ -20,7 +20,7 @@ use crate::repeated::repeated_names;
 use crate::text_file::{read_text, shown, without_comments};
 use crate::variables::{self, Variables};
 
-/// The settings of a deployment policy that are an addition.
+/// The settings of a deployment policy that the reference does not have.
 const SETTINGS: &str = "orchestration";
 /// Most warnings about one document.
 const MOST_WARNINGS: usize = 20;
@@ -30,14 +30,14 @@ const MOST_WARNINGS: usize = 20;
 struct Source<'a> {
     /// The name of the file, or of the part of one.
     name: String,
-    /// The text without comments; empty when the document is a part of it.
+    /// The text without comments; empty if the document is only a part of it.
     text: &'a str,
 }
 
 /// Reads one document that has a shape, and returns it with its members in the spelling of the exchange.
 ///
 /// # Errors
-/// With status 4 when the file cannot be read, 3 when it holds something else. With `--strict` also 3 for unknown members, and 1 for
+/// With status 4 when the file cannot be read, 3 when its content has another shape. With `--strict` also 3 for unknown members, and 1 for
 /// variables that are not set.
 pub fn read_shape<T: DeserializeOwned + Serialize>(path: &Path, context: &Context) -> Outcome<Value> {
     read_shaped::<T>(path, context).map(|shaped| shaped.document)
@@ -52,7 +52,7 @@ pub struct Shaped {
     pub unknown: Vec<Unknown>,
 }
 
-/// The same with what was left out.
+/// Like [`read_shape`], and returns the members that were left out.
 ///
 /// # Errors
 /// See [`read_shape`].
@@ -109,7 +109,7 @@ fn only(path: &Path, mut documents: Vec<Value>) -> Outcome<Value> {
 /// The documents of a file with variables filled in, and its text without comments.
 fn read_file(path: &Path, context: &Context) -> Outcome<(Vec<Value>, String)> {
     let text = read_text(path)?;
-    // Editors of some systems mark a text with this character.
+    // Some editors begin a text with this character, the byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let mut variables = Variables::beside(path, &context.settings)?;
     let failed = |error: &dyn std::fmt::Display| not_json(&shown(path), &error.to_string());
@@ -137,7 +137,7 @@ fn read_file(path: &Path, context: &Context) -> Outcome<(Vec<Value>, String)> {
         let repeated = repeated_names(document).map_err(|error| failed(&error))?;
         report_repeated(path, &repeated, context.is_strict)?;
     }
-    // A separator at the end begins an empty document.
+    // A separator at the end of the file starts an empty document.
     documents.retain(|document| !document.is_null());
     for document in &mut documents {
         variables.fill_in(document).map_err(|name| failed(&same_name(&name)))?;
@@ -191,14 +191,14 @@ fn normalized<T: DeserializeOwned + Serialize>(
         warn(format!("{name}: {more} more unknown members are left out"));
     }
     let mut shaped = serde_json::to_value(&read.value).map_err(|error| not_json(name, &error.to_string()))?;
-    // Unlike elsewhere, null is not as absent here: it removes the settings.
+    // Unlike elsewhere, null does not mean absent here: it removes the settings.
     if document.get(SETTINGS).is_some_and(Value::is_null) {
         shaped[SETTINGS] = Value::Null;
     }
     Ok(Shaped { document: shaped, unknown: read.unknown })
 }
 
-/// The value of a template of ours, without its comments.
+/// The value of one of our templates, without its comments.
 pub fn template(text: &str) -> Value {
     serde_json::from_str(&without_comments(text)).expect("templates are JSON with comments")
 }

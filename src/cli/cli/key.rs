@@ -44,7 +44,7 @@ pub enum KeyCommand {
         /// Make the agent on this machine trust the key too
         #[arg(short = 'i', long)]
         import: bool,
-        /// Accepted for scripts that create certificates; a bare key has no end
+        /// Accepted for scripts that create certificates; a bare key does not expire
         #[arg(long, value_name = "DAYS")]
         days_valid: Option<u32>,
     },
@@ -107,7 +107,7 @@ impl KeyPaths {
             given.map(Path::to_owned).or_else(|| settings.find(variable).map(PathBuf::from))
         };
         let private_named = named(private, settings::PRIVATE_KEY_FILE);
-        // A private key of one's own does not go with the public key of another pair.
+        // A private key that the user names must not be combined with the public key of another pair.
         let public_named = match private {
             Some(_) => public.map(Path::to_owned),
             None => named(public, settings::PUBLIC_KEY_FILE),
@@ -128,7 +128,7 @@ impl KeyPaths {
     /// Reads the private key.
     ///
     /// # Errors
-    /// With status 4 when it is not there or no key.
+    /// With status 4 when it does not exist or is not a key.
     pub fn read_private(&self) -> Outcome<PrivateKey> {
         let text = read_text(&self.private).map_err(|error| CliError {
             advice: "make a key with `hzn key create`, or name one with -k or HZN_PRIVATE_KEY_FILE"
@@ -146,8 +146,8 @@ impl KeyPaths {
         })
     }
 
-    /// Reads the public key, or makes it of the private one when none was named and none is there; with the name under which
-    /// it is stored.
+    /// Reads the public key, or derives it from the private one if none was named and none exists; returns it with the
+    /// name under which it is stored.
     ///
     /// # Errors
     /// With status 4 when it cannot be read.
@@ -169,7 +169,7 @@ impl KeyPaths {
     }
 }
 
-/// The usual name of the public key beside a private one.
+/// Returns the default name of the public key next to a private one.
 fn public_beside(private: &Path) -> PathBuf {
     let name = private.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     match name.strip_suffix(".private.key") {
@@ -265,15 +265,15 @@ fn create(context: &Context, bits: usize, private: &Path, public: &Path, is_forc
     context.screen.show(&View::of(json))
 }
 
-/// A file that was written beside the one whose place it is to take: what cannot be written whole replaces nothing. It is removed when it
-/// is not used.
+/// A temporary file next to the one it is to replace, so that a write that fails halfway replaces nothing. It is
+/// removed if it is not used.
 struct Written<'p> {
     aside: PathBuf,
     path: &'p Path,
 }
 
 impl<'p> Written<'p> {
-    /// Writes a file whose mode is right from its first byte on.
+    /// Writes a file that has its final mode before its first byte.
     fn write(path: &'p Path, text: &str, mode: u32) -> Outcome<Self> {
         use std::os::unix::fs::OpenOptionsExt;
         let failed = |error: std::io::Error| CliError::file("writing", path, &error);

@@ -163,7 +163,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
             if let Some(failure) = usage::failure(&error, command(), &words.collect::<Vec<String>>()) {
                 return refuse(&failure);
             }
-            // Help is a result, not a failure; a closed terminal cannot be handled.
+            // Help is a result, not a failure. An error of writing it to a closed terminal cannot be reported.
             let _ = error.print();
             return if error.use_stderr() { Exit::Input } else { Exit::Done }.code();
         }
@@ -204,8 +204,8 @@ fn refuse(error: &CliError) -> u8 {
     error.exit.code()
 }
 
-/// Returns the completions at the cursor of a shell, for a command of another program; `words` begin with the
-/// program and end with the word at the cursor.
+/// Returns the completions at the cursor for a command that another program embeds; `words` start with the program and
+/// end with the word at the cursor.
 pub fn candidates(command: clap::Command, words: &[String]) -> Vec<String> {
     completion::candidates(command, words).words
 }
@@ -213,7 +213,7 @@ pub fn candidates(command: clap::Command, words: &[String]) -> Vec<String> {
 /// The hidden command by which a shell requests completions.
 pub const COMPLETE: &str = completion::COMPLETE;
 
-/// The reference of all commands, as `docs/reference/cli.md` holds it.
+/// Returns the reference of all commands, as in `docs/reference/cli.md`.
 pub fn reference() -> String {
     reference::markdown(Hzn::command())
 }

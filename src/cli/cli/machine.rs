@@ -1,6 +1,6 @@
 //! Facts about the machine that the command line runs on.
 
-/// Architecture in the words of service definitions.
+/// Returns the architecture as service definitions name it.
 pub const ARCH: &str = arch_word(std::env::consts::ARCH);
 
 const fn arch_word(arch: &'static str) -> &'static str {

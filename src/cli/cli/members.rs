@@ -1,9 +1,9 @@
-//! Members of the file of a user that are not known, and where they stand in it.
+//! Unknown members in a user's file, with their positions.
 
 use evenkeel_domain::policy::reference_json::Unknown;
 use serde_json::Value;
 
-/// Names a member that does not exist, with its place in a text without comments and with what was probably meant.
+/// Describes an unknown member, with its position in a text without comments and a suggestion.
 pub fn unknown(member: &Unknown, text: &str) -> String {
     let Unknown { path, meant } = member;
     let meant = meant.map(|meant| format!("; {meant} was probably meant")).unwrap_or_default();
@@ -53,7 +53,7 @@ fn json_position(text: &str, name: &str) -> Option<usize> {
     None
 }
 
-/// Members of the outermost object begin a line, with or without quotes.
+/// Members of the outermost object start a line, with or without quotes.
 fn yaml_position(text: &str, name: &str) -> Option<usize> {
     let mut start = 0;
     for line in text.split_inclusive('\n') {

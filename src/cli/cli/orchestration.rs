@@ -1,4 +1,4 @@
-//! Orchestration of deployment policies: refused before it is sent when it breaks a rule.
+//! Validates `orchestration` of deployment policies before it is sent.
 
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_ids::PolicyId;

@@ -1,4 +1,4 @@
-//! `hzn plan`: what a write of a deployment policy would do, and the token that a write can be bound to (orchestration D3).
+//! `hzn plan`: the effects of a write of a deployment policy, and a token to which the write can be bound (orchestration D3).
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ pub struct CheckToken {
     check_token: Option<String>,
 }
 
-/// Shows what a write would do.
+/// Shows the effects of a write.
 ///
 /// # Errors
 /// With status 8 when there is no such policy, 5 when the agbot has no plan.
@@ -89,10 +89,10 @@ impl CheckToken {
         self.check_token.is_some()
     }
 
-    /// Fails when the plan of a write has another token; `command` shows that plan.
+    /// Fails if the plan of a write has another token; `command` shows that plan.
     ///
     /// # Errors
-    /// With status 1 when it has, 5 when the agbot does not know.
+    /// With status 1 if it has, 5 if the agbot has no plan.
     pub async fn check(
         &self,
         context: &Context,
@@ -212,8 +212,8 @@ fn text(plan: &PlanResponse, advice: &str) -> String {
     text
 }
 
-/// Returns how many nodes the constraints of a workload unit remove, with examples where instances get no node; nothing where none is
-/// chosen.
+/// Returns how many nodes the constraints of a workload unit remove, with examples if instances get no node; empty if
+/// no node is chosen.
 fn removed_nodes(part: &PlannedWorkloadUnit) -> String {
     let is_short = part.unplaced.is_some() || part.instances == 0 && part.changes.is_empty();
     if !is_short && part.changes.is_empty() {

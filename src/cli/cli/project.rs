@@ -21,7 +21,7 @@ const FILE: &str = "hzn.json";
 const DIRECTORY: &str = "horizon";
 /// The file by which a project is recognized.
 const DEFINITION: &str = "service.definition.json";
-/// The directory of a project in which services that it needs are kept.
+/// The directory of a project with the services that it requires.
 const DEPENDENCIES: &str = "dependencies";
 /// The member with the variables that are not settings.
 const VARIABLES: &str = "MetadataVars";
@@ -29,7 +29,7 @@ const VARIABLES: &str = "MetadataVars";
 /// Names and values of a configuration, in the order of the file: settings first.
 pub type Pairs = Vec<(String, String)>;
 
-/// Returns the variables of the configuration in a directory, or in `horizon` below it; none without one.
+/// Returns the variables of the configuration in a directory, or in `horizon` below it; none without a configuration.
 ///
 /// # Errors
 /// With status 3 or 4 when it cannot be used.
@@ -51,7 +51,7 @@ pub fn file_of_project(directory: &Path) -> Option<PathBuf> {
 /// Reads a configuration file.
 ///
 /// # Errors
-/// With status 4 when it cannot be read, 3 when it is none.
+/// With status 4 when it cannot be read, 3 when it is not a configuration.
 pub fn read(file: &Path) -> Outcome<Pairs> {
     parsed(&read_text(file)?).map_err(|why| {
         let advice = format!("it is an object of texts, with {VARIABLES} as another one");
@@ -62,7 +62,7 @@ pub fn read(file: &Path) -> Outcome<Pairs> {
 /// Parses a configuration.
 ///
 /// # Errors
-/// The rule that it breaks, in words.
+/// A description of the rule that it breaks.
 pub fn parsed(text: &str) -> Result<Pairs, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let document: Value = serde_json::from_str(&without_comments(text)).map_err(|error| error.to_string())?;
@@ -122,7 +122,7 @@ fn is_shell_name(name: &str) -> bool {
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
-/// A value that means more than itself to a shell is quoted: the output is evaluated.
+/// Values with characters that are special to a shell are quoted, because the output is evaluated.
 fn quoted(value: &str) -> String {
     let is_plain = |letter: char| letter.is_alphanumeric() || "_./:@%+=,-".contains(letter);
     if value.chars().all(is_plain) { value.to_owned() } else { format!("'{}'", value.replace('\'', r"'\''")) }

@@ -1,4 +1,4 @@
-//! Reasons of the agbot: why a node runs an instance of a deployment policy, or none.
+//! Reasons of the agbot: why a node runs, or does not run, an instance of a deployment policy.
 
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_wire::RawJson;
@@ -9,7 +9,7 @@ use crate::context::{Context, Exchange};
 use crate::exit::Outcome;
 use crate::output::{Table, View};
 
-/// State of a pair of node and policy by the agbot's own record; `None` when it has none.
+/// Returns the state of a pair of node and policy from the agbot's own records; `None` if it has none.
 ///
 /// # Errors
 /// With status 5 when the agbot does not respond.
@@ -36,7 +36,7 @@ pub async fn reason_for(
         Vec::new()
     } else {
         match agbot.client.reasons(&policy_org).await {
-            // A caller who may read the node may be unable to read the other organization.
+            // A caller who may read the node may not be permitted to read the other organization.
             Err(error) if error.is_not_found() || error.status() == Some(403) => Vec::new(),
             found => {
                 let found =
@@ -94,7 +94,7 @@ fn reasons_view(
     View::new(Value::Array(entries), table)
 }
 
-/// Returns the problem of a document in the form of a reason. An empty node or policy stands for all of them.
+/// Returns a problem of a document as a reason. An empty node or policy means all.
 fn document_reason(
     document: &InertPolicy,
     text: &str,

@@ -1,4 +1,4 @@
-//! The reference of all commands, made from the same definitions that read them.
+//! The reference of all commands, generated from the definitions that parse them.
 
 use clap::{Arg, ArgAction, Command};
 
@@ -6,7 +6,7 @@ use crate::examples;
 use crate::exit::Exit;
 use crate::settings::KNOWN;
 
-/// The reference as Markdown; `command` as it was defined, before options are handed down.
+/// Returns the reference as Markdown; `command` as it was defined, before options are propagated.
 pub fn markdown(command: Command) -> String {
     let mut text = String::from(INTRODUCTION);
     text.push_str("\n## Settings\n\n| name | meaning |\n| --- | --- |\n");
@@ -93,7 +93,7 @@ fn describe(command: &Command, parent: &str, text: &mut String) {
     }
 }
 
-/// Positional arguments in order; options are listed below it.
+/// Positional arguments in order; options are listed below.
 fn usage(command: &Command, name: &str) -> String {
     let mut usage = name.to_owned();
     if own_arguments(command).any(|argument| !argument.is_positional()) {

@@ -1,6 +1,6 @@
-//! Names that two members of one object have.
+//! Duplicate member names.
 //!
-//! A reader of JSON takes the last of them without a word, so that what stands in a file and what is deployed differ.
+//! A JSON parser silently keeps the last one, so that the file and the deployed document differ.
 
 use std::collections::BTreeSet;
 use std::fmt;

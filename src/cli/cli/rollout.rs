@@ -61,8 +61,8 @@ enum RolloutCommand {
     Undo(Chosen),
     /// Retries a failed version
     ///
-    /// A version that failed is not tried again by itself, not even when the policy is written again with the same
-    /// version; a policy that names another version starts a new rollout without this command.
+    /// A version that failed is not tried again automatically, even if the policy is written again with the same
+    /// version. A policy that names another version starts a new rollout without this command.
     Retry(Chosen),
 }
 
@@ -150,10 +150,10 @@ fn view(records: Vec<RawJson>) -> View {
     View::new(Value::Array(entries), table)
 }
 
-/// Returns an entry with the texts of its columns: the version, what is done of how much, and one word for its state.
+/// Returns an entry with the texts of its columns: the version, the progress, and one word for its state.
 fn row(entry: &Value) -> Value {
     let mut row = with_blocked(entry);
-    // The group belongs to the nodes' organization, mostly that of the policy: it is named once.
+    // The group belongs to the organization of the nodes, usually that of the policy, which is named only once.
     let org = |name: &str| entry[name].as_str().and_then(|id| id.split_once('/'));
     if let (Some((policy_org, _)), Some((group_org, group))) = (org("policy"), org("group"))
         && policy_org == group_org
@@ -179,7 +179,7 @@ fn row(entry: &Value) -> Value {
     row
 }
 
-/// Adds what blocks an update to its text, which does not name that.
+/// Adds the reason for which an update is blocked to its text.
 fn with_blocked(entry: &Value) -> Value {
     let blocked = entry.get("blocked").and_then(|blocked| UpdateBlocked::deserialize(blocked).ok());
     let mut row = entry.clone();

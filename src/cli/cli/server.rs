@@ -1,4 +1,4 @@
-//! The servers that commands call, with their failures in words; `--verbose` and `--dry-run` are observers of the client's transport.
+//! The servers that commands call, and messages about failed calls. `--verbose` and `--dry-run` are observers of the client's transport.
 
 use bytes::Bytes;
 use evenkeel_client::{Client, ClientError, Observer};
@@ -37,7 +37,7 @@ impl Server {
         call.await.map_err(|error| self.failed(doing, &error))
     }
 
-    /// Awaits a call that creates something; `advice` is what to do when its name is taken.
+    /// Awaits a call that creates a resource; `advice`: what to do if its name is taken.
     ///
     /// # Errors
     /// With status 5 when the call fails.
@@ -73,7 +73,7 @@ impl Server {
         records.into_iter().map(|record| Ok((self.read(doing, &record)?, record))).collect()
     }
 
-    /// Reports what a write did; nothing with `--dry-run`, which did not do it.
+    /// Reports the effect of a write; nothing with `--dry-run`.
     pub fn report_done(&self, text: &str) {
         if !self.is_dry_run {
             print_note(text);
@@ -86,7 +86,7 @@ impl Server {
     }
 }
 
-/// Reports the calls of a server, and leaves out those that would write.
+/// Reports the calls of a server, and suppresses those that would write.
 #[derive(Debug, Clone)]
 pub struct Trace {
     /// Address of the server.

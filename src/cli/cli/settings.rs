@@ -17,7 +17,7 @@ use crate::project;
 pub const ORG: &str = "HZN_ORG_ID";
 /// Address of the exchange.
 pub const EXCHANGE_URL: &str = "HZN_EXCHANGE_URL";
-/// Address of the agbot, where it is not that of the exchange.
+/// Address of the agbot, if it differs from that of the exchange.
 pub const AGBOT_URL: &str = "HZN_AGBOT_URL";
 /// Credentials of a user.
 pub const USER_AUTH: &str = "HZN_EXCHANGE_USER_AUTH";
@@ -34,7 +34,7 @@ pub const PRIVATE_KEY_FILE: &str = "HZN_PRIVATE_KEY_FILE";
 /// Public key that belongs to it.
 pub const PUBLIC_KEY_FILE: &str = "HZN_PUBLIC_KEY_FILE";
 
-/// Every setting with what it means, for the documentation and `hzn env`.
+/// Every setting with its meaning, for the documentation and `hzn env`.
 pub const KNOWN: [(&str, &str); 10] = [
     (ORG, "organization, unless -o names one"),
     (
@@ -115,7 +115,7 @@ impl Settings {
         self.environment.get(name).map(String::as_str)
     }
 
-    /// A secret setting, or the content of the file that `<name>_FILE` names; the first place that has either decides.
+    /// Returns a secret setting, or the content of the file that `<name>_FILE` names; the first source with either one takes precedence.
     ///
     /// # Errors
     /// With status 4 when that file cannot be read.
@@ -155,7 +155,7 @@ pub fn with_api_path(url: &str) -> String {
     }
 }
 
-/// Reads lines `NAME=value`, as in a file for a shell; other lines mean nothing.
+/// Reads lines `NAME=value`, as in a shell file; other lines are ignored.
 fn shell_assignments(text: &str) -> BTreeMap<String, String> {
     let assignment = |line: &str| {
         let line = line.trim().strip_prefix("export ").unwrap_or(line.trim());
@@ -179,7 +179,7 @@ fn agent_configuration(text: &str) -> BTreeMap<String, String> {
     members.into_iter().filter_map(read).collect()
 }
 
-/// The settings and variables of a configuration file; one that cannot be used means nothing, with a warning.
+/// Returns the settings and variables of a configuration file; one that cannot be used is ignored with a warning.
 fn configuration(file: &Path) -> BTreeMap<String, String> {
     let Ok(text) = std::fs::read_to_string(file) else { return BTreeMap::new() };
     match project::parsed(&text) {

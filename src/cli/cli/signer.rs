@@ -1,7 +1,7 @@
 //! Signs the texts of services, patterns and policies that nodes verify: deployments and deployment overrides.
 //!
-//! The signature covers the exact text that is sent (agreement protocol 4.3); a text that is given as an object becomes text
-//! once, here.
+//! The signature covers the exact text that is sent (agreement protocol 4.3), so a text that is given as an object is
+//! serialized only once, here.
 
 use evenkeel_wire::agreement::keys::PrivateKey;
 use evenkeel_wire::signature;
@@ -31,7 +31,7 @@ const OVERRIDES: SignedMember =
     SignedMember { text: "deployment_overrides", signature: "deployment_overrides_signature" };
 
 impl SignedMember {
-    /// Makes an object in the place of the text to text, and an empty one to an empty text.
+    /// Serializes an object that is given instead of a text; an empty object becomes an empty text.
     pub fn normalize(self, members: &mut Map<String, Value>) {
         let Some(value) = members.get_mut(self.text) else { return };
         let text = match value.take() {
@@ -44,13 +44,13 @@ impl SignedMember {
     }
 }
 
-/// Makes the deployment overrides of a pattern or a deployment policy to text.
+/// Serializes the deployment overrides of a pattern or a deployment policy.
 pub fn normalize_overrides(document: &mut Value) {
     versions(document).for_each(|version| OVERRIDES.normalize(version));
 }
 
-/// Signs the deployment overrides of a deployment policy, or of changes to one. Its key is that of the service: the exchange
-/// stores none with a policy.
+/// Signs the deployment overrides of a deployment policy, or of changes to one. The key is that of the service, because
+/// the exchange stores no key with a policy.
 ///
 /// # Errors
 /// With status 4 for unusable keys.
@@ -72,7 +72,7 @@ pub fn sign_overrides(document: &mut Value, keys: &KeyPaths) -> Outcome<Option<P
     signer.public_key()
 }
 
-/// Returns the versions that a pattern names for its services, or a deployment policy for its one.
+/// Returns the versions that a pattern names for its services, or a deployment policy for its service.
 fn versions(document: &mut Value) -> impl Iterator<Item = &mut Map<String, Value>> {
     let members = document.as_object_mut().into_iter().flatten();
     let services = members.flat_map(|(name, value)| match (name.as_str(), value) {
@@ -93,7 +93,8 @@ pub struct PublicKey {
     pub pem: String,
 }
 
-/// Signs what is not signed yet, and everything when the user names the private key, which is read once, when it is needed.
+/// Signs the texts that are not signed yet, or all of them if the user names the private key. The key is read once,
+/// when it is first needed.
 #[derive(Debug)]
 pub struct Signer<'a> {
     keys: &'a KeyPaths,
@@ -131,7 +132,7 @@ impl<'a> Signer<'a> {
     /// Returns the public key of the new signatures; `None` when there are none.
     ///
     /// # Errors
-    /// With status 4 when it cannot be read, 9 when it does not verify them: no node could use what was signed.
+    /// With status 4 when it cannot be read, 9 when it does not verify them, because no node could then use the signed texts.
     pub fn public_key(self) -> Outcome<Option<PublicKey>> {
         let Some(private) = &self.private else { return Ok(None) };
         let (name, pem) = self.keys.read_public(private)?;

@@ -19,7 +19,7 @@ const MOST_NAMED: usize = 5;
 /// Plans that one write waits for, at most.
 const MOST_PLANNED: usize = 100;
 
-/// Asks whether everything is to stop, where `-f` names a file.
+/// Confirmation prompt for stopping everything, if `-f` names a file.
 #[derive(Debug, Default, Args)]
 pub struct ForceOfFile {
     /// Do not ask when the write stops all instances
@@ -63,7 +63,7 @@ impl Force {
     }
 }
 
-/// A write after which instances of deployment policies may be wanted no more.
+/// A write after which instances of deployment policies may no longer be wanted.
 #[derive(Debug, Clone)]
 pub enum Write {
     /// Of a deployment policy.
@@ -73,7 +73,7 @@ pub enum Write {
         /// The policy as it is then; none removes it.
         document: Option<Value>,
     },
-    /// Of something that deployment policies depend on.
+    /// A write of an object that deployment policies depend on.
     Dependency {
         /// The organization.
         org: String,
@@ -199,8 +199,8 @@ pub async fn show_stops(context: &Context, exchange: &Exchange, writes: &[Write]
     ended
 }
 
-/// Shows how many instances writes stop, and asks for confirmation when these are all of a policy; false when it
-/// is denied.
+/// Shows how many instances writes stop, and asks for confirmation if they stop all instances of a policy; returns
+/// false if the user declines.
 ///
 /// # Errors
 /// With status 1 when there is no terminal to confirm on.

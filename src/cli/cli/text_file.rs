@@ -1,14 +1,14 @@
-//! Text files that a user gives, as they are written: read, named in messages, and without comments.
+//! Text files of users: reading them, naming them in messages, and removing comments.
 
 use std::io::Read;
 use std::path::Path;
 
 use crate::exit::{CliError, Exit, Outcome};
 
-/// Most bytes that are read of a file or of standard input.
+/// Maximum number of bytes that are read from a file or from standard input.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
-/// Reads a text file, or standard input for `-`, as it is.
+/// Reads a text file, or standard input for `-`, unchanged.
 ///
 /// # Errors
 /// With status 4.
@@ -41,7 +41,8 @@ pub fn shown(path: &Path) -> String {
     if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
 
-/// Blanks comments outside of texts out; everything else stays in its line and column, so that positions in error messages are right.
+/// Replaces comments outside of strings with blanks. Everything else keeps its line and column, so that positions in
+/// error messages are correct.
 pub fn without_comments(text: &str) -> String {
     let mut bare = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,10 +1,10 @@
-//! Instants as the existing tool shows them: local time, nothing for zero (agbot 5.1).
+//! Instants as the existing tool shows them: local time, empty for zero (agbot 5.1).
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-/// Seconds since 1970 as local time, such as `2024-05-01 12:00:00 +0200 CEST`; zero and nothing are empty.
+/// Returns seconds since 1970 as local time, such as `2024-05-01 12:00:00 +0200 CEST`; empty for zero and none.
 pub fn local_text(value: Option<&Value>) -> String {
     in_zone(value.and_then(Value::as_i64).unwrap_or_default(), TimeZone::system())
 }
@@ -16,7 +16,7 @@ fn in_zone(seconds: i64, zone: TimeZone) -> String {
     }
 }
 
-/// A wire instant as seconds since 1970; zero when it is none.
+/// Returns an instant on the wire as seconds since 1970; zero if it is malformed.
 pub fn seconds_of(text: &str) -> i64 {
     text.parse::<Timestamp>().map(Timestamp::as_second).unwrap_or_default()
 }

@@ -1,8 +1,8 @@
-//! Progress of an update in words: how far it is, what blocks it, and what to do about that.
+//! Describes the progress of an update, what blocks it, and what to do about that.
 
 use evenkeel_wire::agbot::orchestration::{UpdateBlocked, UpdateProgress};
 
-/// Details of a blocked update that a line has room for.
+/// Maximum number of details of a blocked update on one line.
 const DETAIL_COUNT: usize = 3;
 
 /// Returns the progress of an update as text; none when there is no update.
@@ -50,7 +50,7 @@ pub fn blocked_text(blocked: &UpdateBlocked, policy: &str) -> String {
     format!("blocked: {text}")
 }
 
-/// Returns what to do about a blocked update. The agbot leaves the name of the policy in a command open.
+/// Returns what to do about a blocked update. The agbot's text has a placeholder for the name of the policy.
 pub fn hint_for(blocked: &UpdateBlocked, policy: &str) -> String {
     let words = blocked.hint.split(' ').map(|word| if word == "POLICY" { policy } else { word });
     words.collect::<Vec<&str>>().join(" ")

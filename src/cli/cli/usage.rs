@@ -18,13 +18,13 @@ pub fn failure(error: &clap::Error, command: Command, words: &[String]) -> Optio
     (!is_help).then(|| of_text(&error.render().to_string(), accepted(error), &usage_of(command, words)))
 }
 
-/// The parser's text: what is wrong, then perhaps tips, then how the command is used. It leaves the last out for wrong values.
+/// The parser's text: the error, then tips if there are any, then the usage. The usage is missing for invalid values.
 fn of_text(text: &str, accepted: Option<String>, usage: &str) -> CliError {
     let (mut why, mut tips, mut usage) = (Vec::new(), Vec::new(), usage);
     tips.extend(accepted.map(|values| format!("give one of: {values}")));
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(tip) = line.strip_prefix("tip: ") {
-            // The parser takes every unknown option for a value that may have been meant.
+            // The parser suggests for every unknown option that it may be a value.
             if !tip.starts_with("to pass '-") {
                 tips.push(tip.to_owned());
             }
@@ -38,7 +38,7 @@ fn of_text(text: &str, accepted: Option<String>, usage: &str) -> CliError {
     CliError::new(Exit::Input, "the command was not understood", why.join(" "), tips.join("; "))
 }
 
-/// Returns the values that the argument with the wrong one takes, if they can be listed.
+/// Returns the possible values of the argument with the invalid value, if they can be listed.
 fn accepted(error: &clap::Error) -> Option<String> {
     match error.get(ContextKind::ValidValue)? {
         ContextValue::Strings(values) if !values.is_empty() => Some(values.join(", ")),
@@ -46,7 +46,7 @@ fn accepted(error: &clap::Error) -> Option<String> {
     }
 }
 
-/// Returns how the command is used that the words name.
+/// Returns the usage of the command that the words name.
 fn usage_of(mut command: Command, words: &[String]) -> String {
     command.build();
     let mut named = named_by(&command, words).clone();

@@ -1,10 +1,10 @@
 //! Variables in files: `$NAME` and `${NAME}` in texts, in names of members, and in JSON also in place of a value.
 //!
-//! A value comes from the environment, else from the configuration files of the user and the machine, else from `hzn.json` beside the file
-//! (in its directory or in `horizon` below it), else from that of the project in the current directory; `ARCH` is the architecture of this
-//! machine unless it is set. A variable that is not set stays
-//! as it is: commands in deployments are full of variables of their own. `$$NAME` stands for the text `$NAME`.
-//! Source: agbot 5.1.
+//! A value comes from the environment, else from the configuration files of the user and the machine, else from
+//! `hzn.json` beside the file (in its directory or in `horizon` below it), else from that of the project in the current
+//! directory; `ARCH` is the architecture of this machine unless it is set. A variable that is not set stays unchanged,
+//! because commands in deployments have variables of their own. `$$NAME` stands for the text `$NAME`. Source: agbot
+//! 5.1.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -98,7 +98,7 @@ impl<'a> Variables<'a> {
         filled
     }
 
-    /// Returns what stands for the dollar sign that a text begins with and what belongs to it, and the length of that.
+    /// Returns the replacement for the variable at the start of a text, and the length of the variable.
     fn expanded(&mut self, text: &str) -> (String, usize) {
         if let Some((_, length)) = text.strip_prefix('$').and_then(named) {
             return (text[1..=length].to_owned(), 1 + length);
@@ -116,7 +116,7 @@ impl<'a> Variables<'a> {
     /// Warns about variables that are not set.
     ///
     /// # Errors
-    /// With status 1 when that is asked for.
+    /// With status 1 if `--strict` is given.
     pub fn report(&self, path: &Path, is_strict: bool) -> Outcome {
         let Some(first) = self.unset.first() else { return Ok(()) };
         let (file, names) =
@@ -133,7 +133,7 @@ impl<'a> Variables<'a> {
     }
 }
 
-/// Returns a JSON text with the variables in its texts as they are, and null in place of those that are values.
+/// Returns a JSON text in which variables inside strings are unchanged, and those in place of a value are replaced by null.
 pub fn left_as_they_are(text: &str) -> String {
     json_filled(text, |rest, is_quoted| match named(rest) {
         Some((_, length)) if !is_quoted => ("null".to_owned(), length),
@@ -141,8 +141,8 @@ pub fn left_as_they_are(text: &str) -> String {
     })
 }
 
-/// Replaces what begins with a dollar sign in a JSON text. `replace` gets the rest of the text from there, and whether it is inside of
-/// quotes; it returns the replacement, and the length of what that replaces.
+/// Replaces variables in a JSON text. `replace` gets the text from the dollar sign on, and whether it is inside of
+/// quotes; it returns the replacement, and the length of the text that it replaces.
 fn json_filled(text: &str, mut replace: impl FnMut(&str, bool) -> (String, usize)) -> String {
     let mut filled = String::with_capacity(text.len());
     let (mut is_quoted, mut rest) = (false, text);
@@ -166,7 +166,7 @@ fn json_filled(text: &str, mut replace: impl FnMut(&str, bool) -> (String, usize
     filled
 }
 
-/// Returns the name of the variable that a text begins with, and the length of what names it.
+/// Returns the name of the variable at the start of a text, and the length of the reference to it.
 fn named(text: &str) -> Option<(&str, usize)> {
     let after = text.strip_prefix('$')?;
     let (name, length) = match after.strip_prefix('{') {

@@ -1,12 +1,12 @@
-//! Writes a JSON value as YAML 1.2: block style, one way only, so that any reader gets back exactly the same value.
+//! Writes a JSON value as YAML 1.2 in block style, so that any parser returns exactly the same value.
 //!
-//! Plain scalars are written only where no reader can take them for anything else; all other texts are quoted as in JSON,
-//! which YAML understands.
+//! Plain scalars are written only if no parser can take them for anything else; all other strings are quoted as in
+//! JSON, which is valid YAML.
 
 use evenkeel_domain::text::is_unsafe;
 use serde_json::Value;
 
-/// Longest key that is written before a colon on the same line; readers need not accept longer ones.
+/// Longest key that is written before a colon on the same line; parsers need not accept longer ones.
 const LONGEST_SIMPLE_KEY: usize = 500;
 
 /// The value as a YAML document.
@@ -69,7 +69,7 @@ fn write_elements(elements: &[Value], indent: usize, text: &mut String) {
 fn scalar_text(value: &Value) -> String {
     match value {
         Value::String(text) => quoted_if_needed(text),
-        // Numbers and words are the same in both, empty lists and maps too.
+        // Numbers, literals and empty collections are written the same way in both.
         other => other.to_string(),
     }
 }
@@ -83,7 +83,7 @@ fn quoted_if_needed(text: &str) -> String {
     if is_plain { text.to_owned() } else { quoted(text) }
 }
 
-/// YAML 1.1 readers take these for booleans, null or numbers.
+/// YAML 1.1 parsers read these as Booleans, null or numbers.
 fn is_word_of_old_readers(text: &str) -> bool {
     let words = ["true", "false", "yes", "no", "on", "off", "y", "n", "null", "inf", "nan"];
     words.iter().any(|word| text.eq_ignore_ascii_case(word))

@@ -111,7 +111,7 @@ fn all(records: Vec<RawJson>, archived: bool) -> View {
     View::new(Value::Array(shown), table)
 }
 
-/// The form of the existing tool: chosen members as the agent sent them, instants as local time.
+/// The format of the existing tool: a selection of members as the agent sent them, with instants in local time.
 fn short(record: &Value, archived: bool) -> Value {
     let mut shown = Map::new();
     for member in ["name", "current_agreement_id", "consumer_id"] {

@@ -15,7 +15,7 @@ use crate::time::local_text;
 pub enum EventLogCommand {
     /// Shows the event log, oldest first
     List {
-        /// Also events before the current registration of the node
+        /// Include events from before the current registration of the node
         #[arg(short = 'a', long)]
         all: bool,
         /// Show everything, not only time and text

@@ -8,8 +8,9 @@ use crate::exit::Outcome;
 use crate::server::Server;
 use crate::stops::{Confirmation, Write, confirm_stops, show_stops};
 
-/// Shows how many instances a write through the agent of this machine stops, and asks for confirmation when these are all of a policy; false
-/// when it is denied. What it stops is only known to those with credentials for the exchange.
+/// Shows how many instances a write through the agent of this machine stops, and asks for confirmation if it stops all
+/// instances of a policy; returns false if the user declines. Without credentials for the exchange the number is not
+/// known, and nothing is shown.
 ///
 /// # Errors
 /// See [`confirm_stops`].

@@ -26,7 +26,7 @@ pub enum NodeCommand {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Announces maintenance of the node, so that its silence does not count as a failure for a while
+    /// Announces maintenance of the node, so that missing heartbeats do not count as a failure for a while
     #[command(subcommand)]
     Maintenance(MaintenanceCommand),
 }
@@ -87,7 +87,7 @@ async fn maintain(command: MaintenanceCommand, agent: &Server, context: &Context
     Ok(())
 }
 
-/// The maintenance with its end as a number, and in local time.
+/// Returns the maintenance with its end as a number and in local time.
 fn maintenance_view(found: MaintenanceResponse) -> View {
     let mut shown = json!(found);
     let mut document = shown.clone();

@@ -1,4 +1,4 @@
-//! `hzn register`: makes the node on this machine known at the exchange and lets its agent work (agbot 5.3).
+//! `hzn register`: registers the node of this machine with the exchange and activates its agent (agbot 5.3).
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -71,8 +71,8 @@ struct Identity {
 /// Registers the node.
 ///
 /// # Errors
-/// With status 1 for what cannot be, 5 when exchange or agent refuse, 99 when the agent failed half-way and was
-/// unregistered again.
+/// With status 1 for invalid arguments, 5 when the exchange or the agent refuses, 99 when the registration failed
+/// halfway and was undone.
 pub async fn run(arguments: &RegisterArguments, context: &Context) -> Outcome {
     let agent = context.agent()?;
     let policy = arguments.policy.as_deref().map(|file| read_shape::<NodePolicyFile>(file, context));
@@ -125,7 +125,7 @@ pub async fn run(arguments: &RegisterArguments, context: &Context) -> Outcome {
     }
 }
 
-/// The address of the exchange; command line and agent must mean the same one.
+/// Returns the address of the exchange; the command line and the agent must use the same one.
 fn exchange_url(context: &Context, agent: &Configuration) -> Outcome<String> {
     let of_agent = agent.exchange_api.trim_end_matches('/');
     match context.settings.find(settings::EXCHANGE_URL).map(with_api_path) {
@@ -185,9 +185,9 @@ async fn configure(agent: &Server, identity: &Identity, group: Option<&str>, inp
     agent.call("completing the registration", client.put_config_state(&configured, STEP_LIMIT)).await
 }
 
-/// After a failure in the middle the agent must not stay half registered.
+/// After a partial failure the agent must not stay half registered.
 async fn undo(agent: &Server, error: CliError) -> CliError {
-    // 409: another process registered it meanwhile, and there is nothing to undo.
+    // 409: another process has registered the node in the meantime, so there is nothing to undo.
     if error.why.contains("409") {
         return error;
     }

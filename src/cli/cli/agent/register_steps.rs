@@ -21,7 +21,7 @@ use crate::settings::EXCHANGE_URL;
 
 /// Pause between two requests to the agent.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// A service counts as started when it was seen running so many times in a row.
+/// A service counts as started after it was seen running this many times in a row.
 const TIMES_SEEN: u32 = 3;
 
 /// The exchange as node and as user.
@@ -32,7 +32,7 @@ pub struct AtExchange {
 }
 
 impl AtExchange {
-    /// Both ways to the exchange; that of a user only when there are credentials.
+    /// Clients of the exchange as the node and, if there are credentials, as a user.
     ///
     /// # Errors
     /// With status 1 when the address or the credentials cannot be used.
@@ -55,7 +55,7 @@ impl AtExchange {
         })
     }
 
-    /// Sees to it that the node exists with its token.
+    /// Ensures that the node exists with its token.
     ///
     /// # Errors
     /// With status 1 when a user is needed and none is given, 5 when the exchange refuses.
@@ -92,7 +92,7 @@ impl AtExchange {
         Ok(())
     }
 
-    /// The pattern to register with: the given one, else that of the node, else none.
+    /// Returns the pattern to register with: the given one, else that of the node, else none.
     ///
     /// # Errors
     /// With status 1 when it does not fit or has no services, 8 when it does not exist.
@@ -122,7 +122,7 @@ impl AtExchange {
         Ok(pattern)
     }
 
-    /// Puts the node into an HA group; makes the group when it is not there.
+    /// Adds the node to an HA group; creates the group if it does not exist.
     ///
     /// # Errors
     /// With status 1 when the node is in another group, 5 when the exchange refuses.

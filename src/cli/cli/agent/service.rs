@@ -163,7 +163,7 @@ async fn set(agent: &Server, chosen: &Chosen, state: &str) -> Outcome {
     };
     let changed = agent.client.post_service_config_state(&change);
     match agent.call(&format!("setting services {state}"), changed).await? {
-        // As by the existing tool, nothing to change is reported and is not a failure.
+        // Like the existing tool, reports that there is nothing to change and does not fail.
         ConfigStateChange::Refused(why) => print_note(why),
         ConfigStateChange::Changed => agent.report_done(&format!("the services are {state}")),
     }

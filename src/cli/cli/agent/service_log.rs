@@ -10,7 +10,7 @@ use crate::exit::{CliError, Exit, Outcome};
 use crate::output::{print_note, show_foreign, show_text};
 use crate::server::Server;
 
-/// Pause between two reads of an output that is followed.
+/// Pause between two reads with `--follow`.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Chooses the output to show.
@@ -45,7 +45,7 @@ pub async fn show(agent: &Server, arguments: LogArguments) -> Outcome {
             return show_text(if is_open_line { "\n" } else { "" });
         }
         tokio::time::sleep(PAUSE).await;
-        // By its id: another instance of the service is another output.
+        // Compared by id, because another instance of the service has an output of its own.
         let query = ServiceLogQuery {
             service: part.instance_id,
             container: Some(part.container),

@@ -1,4 +1,4 @@
-//! `hzn status`, `version`, `architecture`, `env`: the agent's workers, and what the command line itself knows.
+//! `hzn status`, `version`, `architecture`, `env`: the agent's workers, and facts about the command line itself.
 
 use serde_json::{Map, Value, json};
 
@@ -39,7 +39,7 @@ async fn workers(agent: &Server, is_long: bool) -> Outcome<View> {
     Ok(View::new(found, table))
 }
 
-/// Shows the versions of command line and agent; without an agent its own only.
+/// Shows the versions of the command line and the agent; without an agent only that of the command line.
 ///
 /// # Errors
 /// When nothing can be written.

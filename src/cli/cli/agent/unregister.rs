@@ -1,4 +1,4 @@
-//! `hzn unregister`: ends all services of the node on this machine and forgets its registration (agbot 5.3).
+//! `hzn unregister`: stops all services of the node on this machine and removes its registration (agbot 5.3).
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ pub struct UnregisterArguments {
     /// Remove all data of the agent
     #[arg(short = 'D', long = "deep-clean")]
     deep_clean: bool,
-    /// Longest wait for services to stop, in minutes; 0 for the usual one
+    /// Longest wait for services to stop, in minutes; 0 for the default
     #[arg(short = 't', long, default_value_t = 0, value_name = "MINUTES")]
     timeout: u64,
 }
@@ -38,7 +38,7 @@ pub struct UnregisterArguments {
 /// Unregisters the node.
 ///
 /// # Errors
-/// With status 5 when the agent refuses or does not get done.
+/// With status 5 when the agent refuses or does not finish in time.
 pub async fn run(arguments: &UnregisterArguments, context: &Context) -> Outcome {
     let agent = context.agent()?;
     if !is_registered(&local_node(&agent).await?) {
@@ -61,7 +61,7 @@ pub async fn run(arguments: &UnregisterArguments, context: &Context) -> Outcome 
     Ok(())
 }
 
-/// Requests the agent to end everything and waits for its response.
+/// Requests the agent to unregister and waits for its response.
 ///
 /// # Errors
 /// With status 5 when it refuses.
@@ -77,7 +77,7 @@ pub async fn leave(agent: &Server, removes_node: bool, is_deep: bool, limit: Dur
     Ok(())
 }
 
-/// The agent may restart in between, so that it does not respond for a while.
+/// The agent may restart meanwhile and then does not respond for a while.
 async fn wait_until_unregistered(agent: &Server) -> Outcome {
     let deadline = Instant::now() + SETTLE;
     loop {

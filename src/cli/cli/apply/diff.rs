@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 /// One member that a document changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// Where, such as `service.serviceVersions[0].version`.
+    /// Path, such as `service.serviceVersions[0].version`.
     pub path: String,
     /// The stored value; null when there is none.
     pub from: Value,
@@ -27,14 +27,14 @@ impl Change {
 
 /// Members that only the exchange sets, or that name the resource.
 const EXCHANGE_ONLY: [&str; 6] = ["owner", "created", "lastUpdated", "organization", "name", "admin"];
-/// The member with the settings that are an addition.
+/// The member with the settings that the reference does not have.
 pub const SETTINGS: &str = "orchestration";
 /// Members that are generated again each time.
 const SIGNATURES: [&str; 3] =
     ["deploymentSignature", "clusterDeploymentSignature", "deployment_overrides_signature"];
 
-/// Returns where a wanted document differs from what is stored: a member that it does not name is removed. Lists are compared element by
-/// element, and a list of another length as a whole.
+/// Returns the differences between a wanted document and the stored one: a member that the document does not name is
+/// removed. Lists of the same length are compared element by element, others as a whole.
 pub fn changes(stored: &Value, wanted: &Value) -> Vec<Change> {
     let mut found = Vec::new();
     compare(stored, wanted, "", &mut found);
@@ -65,8 +65,8 @@ fn compare(stored: &Value, wanted: &Value, path: &str, found: &mut Vec<Change>) 
     }
 }
 
-/// Returns whether a member of the exchange's documents means the same as an absent one: empty, false and 0 do. Settings have other
-/// defaults, and empty ones make a workload of a policy.
+/// Returns whether a member of the exchange's documents means the same as an absent one: empty, false and 0 do.
+/// Settings have other defaults, and even empty settings turn a policy into a workload.
 fn is_usual(value: &Value, path: &str) -> bool {
     if path.starts_with(SETTINGS) {
         return value.is_null();

@@ -1,4 +1,4 @@
-//! The documents of `hzn apply`: a kind, a name and what the resource shall be.
+//! The documents of `hzn apply`: a kind, a name and the specification of the resource.
 
 use std::path::{Path, PathBuf};
 

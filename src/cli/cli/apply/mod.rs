@@ -169,7 +169,7 @@ fn check_pruning(arguments: &ApplyArguments, documents: usize) -> Outcome {
     }
 }
 
-/// A token is that of one plan, and a plan that of one policy.
+/// A token belongs to one plan, and a plan to one policy.
 async fn check_token(token: &CheckToken, steps: &[Step], context: &Context, exchange: &Exchange) -> Outcome {
     if !token.is_given() {
         return Ok(());
@@ -222,7 +222,7 @@ async fn plan(document: Document, arguments: &ApplyArguments, exchange: &Exchang
     let kind = document.kind;
     let (name, mut wanted) = wanted(document, arguments, exchange)?;
     let stored = kind_of(kind).find(exchange, &name).await?;
-    // A client that does not know of these settings does not remove them; a document without them does.
+    // A client that does not know these settings does not remove them; a document without them does.
     if let Some((_, stored)) = &stored
         && stored.as_value().get(SETTINGS).is_some_and(|settings| !settings.is_null())
         && wanted.get(SETTINGS).is_none()
@@ -246,7 +246,7 @@ async fn plan(document: Document, arguments: &ApplyArguments, exchange: &Exchang
     Ok(Step { kind, name, action, changes, wanted })
 }
 
-/// Fails when a node that a group gains does not exist: the exchange only states that it may not be changed.
+/// Fails when a node to be added to a group does not exist: the exchange only responds that the caller may not change it.
 async fn require_new_members(
     name: &str,
     (stored, wanted): (Option<&Value>, &Value),
@@ -267,7 +267,7 @@ fn new_members<'a>(stored: Option<&Value>, wanted: &'a Value) -> impl Iterator<I
     members.filter_map(Value::as_str).filter(move |member| !present.contains(*member))
 }
 
-/// Fills in what a document leaves out: a write without these members keeps those of the group.
+/// Fills in what a document leaves out, because a write without these members keeps their current values.
 fn complete_group(wanted: &mut Value) {
     for (member, empty) in [("description", json!("")), ("members", json!([]))] {
         if wanted.get(member).is_none_or(Value::is_null) {
@@ -276,7 +276,7 @@ fn complete_group(wanted: &mut Value) {
     }
 }
 
-/// Returns the name of what a document is about, and what it shall be; refuses what can never work.
+/// Returns the name and the specification of the resource that a document describes.
 fn wanted(document: Document, arguments: &ApplyArguments, exchange: &Exchange) -> Outcome<(String, Value)> {
     let Document { kind, name, mut spec, directory } = document;
     let (org, id) = exchange.split(&name);
@@ -296,7 +296,7 @@ fn wanted(document: Document, arguments: &ApplyArguments, exchange: &Exchange) -
         DocumentKind::Policy => {
             complete_policy(&name, &mut spec.document)?;
             require_constraints(&format!("deployment policy {full}"), &spec, arguments.no_constraints)?;
-            // Signed when it is sent: every signature is another one, and none is a change.
+            // Signed when it is sent: each signature of the same text differs, and a new one is not a change.
             normalize_overrides(&mut spec.document);
         }
         DocumentKind::Nmp => {
@@ -341,7 +341,7 @@ fn shown_as(kind: DocumentKind, wanted: &Value) -> Value {
     shown
 }
 
-/// The resources with a label that no document names; last what others may refer to.
+/// Returns the resources with a label that no document names; those that others may refer to come last.
 async fn surplus(label: &str, steps: &[Step], exchange: &Exchange) -> Outcome<Vec<Step>> {
     let named: BTreeSet<(DocumentKind, &str)> =
         steps.iter().map(|step| (step.kind, step.name.as_str())).collect();
@@ -350,7 +350,7 @@ async fn surplus(label: &str, steps: &[Step], exchange: &Exchange) -> Outcome<Ve
         for (name, document) in kind_of(kind).read(exchange, None).await? {
             let resource: Labeled = exchange.server.read(&format!("reading {name}"), &document)?;
             let has_label = resource.label_of(kind) == Some(label);
-            // Lists hold public resources of other organizations too.
+            // Lists also contain public resources of other organizations.
             let is_own = exchange.split(&name).0 == exchange.org;
             if has_label && is_own && !named.contains(&(kind, name.as_str())) {
                 found.push(Step {
@@ -366,7 +366,7 @@ async fn surplus(label: &str, steps: &[Step], exchange: &Exchange) -> Outcome<Ve
     Ok(found)
 }
 
-/// The members by which surplus resources are found.
+/// Members by which surplus resources are found.
 #[derive(Deserialize)]
 struct Labeled {
     label: Option<String>,
@@ -400,7 +400,7 @@ async fn carry_out(step: &Step, context: &Context, exchange: &Exchange) -> Outco
     }
 }
 
-/// Returns what a resource shall be, with signatures.
+/// Returns the specification of a resource, with signatures.
 fn signed(step: &Step, context: &Context) -> Outcome<Value> {
     let mut document = step.wanted.clone();
     if step.kind == DocumentKind::Policy {

@@ -109,7 +109,7 @@ impl CheckArguments {
         self.node_policy.is_some() || self.node_input.is_some()
     }
 
-    /// Refuses what excludes each other.
+    /// Refuses arguments that exclude each other.
     ///
     /// # Errors
     /// With status 1.

@@ -1,4 +1,4 @@
-//! The deployment policy of a check, and the services, dependencies and service policies that it leads to.
+//! The deployment policy of a check, and the services, dependencies and service policies that it refers to.
 
 use std::collections::BTreeSet;
 
@@ -81,7 +81,7 @@ impl PolicyInput {
 /// Everything that the policy leads to.
 #[derive(Debug, Clone, Default)]
 pub struct Definitions {
-    /// Services and policies of the exchange, with those from files in their place.
+    /// Services and policies of the exchange; those from files take precedence.
     pub catalog: ServiceCatalog,
     /// Services from files.
     pub given: Vec<ServiceDefinition>,
@@ -123,7 +123,7 @@ impl Definitions {
     /// Reads what the exchange has.
     ///
     /// # Errors
-    /// With status 7 for documents that cannot be understood, 5 when the exchange does not respond.
+    /// With status 7 for documents that cannot be parsed, 5 when the exchange does not respond.
     pub async fn of_exchange(exchange: &Exchange, policy: &DeploymentPolicy) -> Outcome<Self> {
         let mut found = Self::default();
         let versions: BTreeSet<&str> =
@@ -169,7 +169,7 @@ impl Definitions {
 }
 
 async fn services_named(exchange: &Exchange, org: &str, url: &str) -> Outcome<Vec<ServiceDefinition>> {
-    // A percent sign means "anything" in this search, which only finds more than is compared.
+    // A percent sign is a wildcard in this search: it finds too many services at most, and they are compared afterwards.
     let found = exchange.server.client.service_records(org, url);
     let found = exchange.server.call(&format!("reading service {org}/{url}"), found).await?;
     let read = |(id, document): (String, RawJson)| {

@@ -1,8 +1,8 @@
 //! `hzn explain NODE POLICY`: every clause that keeps the service away, with the actual value, and the
 //! agbot's reason.
 //!
-//! The comparison is made here, with the current documents of the exchange; the agbot's reason is its own
-//! record, which also knows of waits that no policy shows.
+//! The comparison is made here, with the current documents of the exchange. The agbot's reason comes from its own
+//! records, which also cover waits that no policy shows.
 
 use std::collections::BTreeSet;
 
@@ -169,7 +169,7 @@ fn plain(service: &str, reason: &Incompatibility) -> Obstacle {
     Obstacle { service: service.to_owned(), class: reason.class(), clause: None, text: reason.to_string() }
 }
 
-/// A reason as obstacles: one per failing clause, or one in words.
+/// Returns a reason as obstacles: one for each failing clause, or a single one in words.
 fn obstacles_of(
     service: &str,
     reason: &Incompatibility,
@@ -202,7 +202,7 @@ fn obstacles_of(
         Incompatibility::Policies(PolicyMismatch::NodeProperties(failed)) => {
             let shown = failed.shown.iter().map(|one| match own.contains(&one.clause) {
                 true => of_clause(one, Side::DeploymentPolicy, &policy.policy.constraints),
-                // Constraints that are not part of the deployment policy came in with the service.
+                // Constraints that are not part of the deployment policy come from the service.
                 false => of_clause(one, Side::ServicePolicy, &ConstraintList::default()),
             });
             shown.chain(others(failed.more)).collect()
@@ -217,7 +217,7 @@ fn obstacles_of(
     }
 }
 
-/// The clauses of the deployment policy itself that the node fails.
+/// Returns the clauses of the deployment policy itself that the node fails.
 fn clauses_of_policy(node: &NodeInput, policy: &PolicyInput) -> BTreeSet<String> {
     let properties = node.policy.clone().and_then(|policy: NodePolicy| {
         let mut policy = policy;

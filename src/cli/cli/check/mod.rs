@@ -57,7 +57,7 @@ pub async fn run(arguments: CheckArguments, context: &Context) -> Outcome {
     let definitions = Definitions::read(&arguments, context, &exchange, &policy.policy).await?;
     let subjects = subjects(&arguments, context, &exchange).await?;
     let mut verdicts = Vec::new();
-    // All are checked before anything is shown: a part of the result would be read as all of it.
+    // All nodes are checked before anything is shown, because a partial result could be mistaken for the whole.
     for node in &subjects.nodes {
         verdicts.push(evaluate(arguments.scope(), arguments.check_all, node, &policy, &definitions)?);
     }

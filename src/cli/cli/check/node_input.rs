@@ -61,7 +61,7 @@ impl NodeInput {
             record: Some(node.clone()),
             availability: node.orchestration.unwrap_or_default().availability,
             arch: node.arch,
-            // The hub keeps the word as it was sent; case does not count.
+            // The hub keeps the word as it was sent; its case is ignored.
             node_type: node.node_type.to_ascii_lowercase(),
             cluster_namespace: node.cluster_namespace,
             is_namespace_scoped: node.is_namespace_scoped,
@@ -119,7 +119,7 @@ impl NodeInput {
         })
     }
 
-    /// The node, with the arguments as defaults for missing values.
+    /// Returns the node, with the arguments as defaults for missing values.
     pub fn with(mut self, arguments: &CheckArguments) -> Self {
         if let (true, Some(arch)) = (self.arch.is_empty(), &arguments.arch) {
             self.arch.clone_from(arch);
@@ -128,7 +128,7 @@ impl NodeInput {
     }
 }
 
-/// A node's policy in the present form.
+/// Returns a node's policy in the current format.
 ///
 /// # Errors
 /// With status 7 when it cannot be understood.
@@ -141,10 +141,10 @@ fn stored_policy(node: &str, stored: &RawJson) -> Outcome<NodePolicy> {
     NodePolicy::from_stored(policy, &version).map_err(|error| not_understood(&what, &error.to_string()))
 }
 
-/// Reads a document; nothing and null are the empty one.
+/// Reads a document; absent and null mean the empty document.
 ///
 /// # Errors
-/// With status 7 when it is of another shape.
+/// With status 7 when it has another shape.
 pub fn understood<T: DeserializeOwned + Default>(document: Option<&RawJson>, what: &str) -> Outcome<T> {
     match document.map(RawJson::as_value) {
         None | Some(Value::Null) => Ok(T::default()),

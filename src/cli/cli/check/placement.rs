@@ -1,5 +1,5 @@
-//! Exclusions of a node by the scope of the deployment policy or by the operator of the node, whatever
-//! policies and properties say.
+//! Exclusions of a node by the scope of the deployment policy or by the operator of the node, regardless of policies
+//! and properties.
 //!
 //! Source: orchestration 1.3, 1.7.
 

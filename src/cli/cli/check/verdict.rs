@@ -32,7 +32,7 @@ pub struct Verdict {
     pub reasons: Reasons,
     /// The reasons as data, when policies were compared.
     pub report: Option<CompatibilityReport>,
-    /// Reason why nothing of the policy is placed on the node, whatever else was found.
+    /// Reason why nothing of the policy is placed on the node, regardless of the other findings.
     pub unplaced: Option<Blocked>,
 }
 
@@ -94,7 +94,7 @@ fn compare_policies(
     Ok(Verdict { is_compatible, reasons, report: Some(report), unplaced })
 }
 
-/// Variables and secrets alone, regardless of the policies.
+/// Checks variables and secrets alone, regardless of the policies.
 fn compare_inputs(
     node: &NodeInput,
     policy: &PolicyInput,
@@ -126,7 +126,7 @@ fn compare_inputs(
     Ok(Verdict { is_compatible, reasons, report: None, unplaced: None })
 }
 
-/// Returns the architectures to check: where neither policy nor node names one, every one of the service in this version.
+/// Returns the architectures to check: if neither the policy nor the node names one, all for which this version of the service exists.
 fn arches(
     node: &NodeInput,
     workload: &Workload,
@@ -138,7 +138,7 @@ fn arches(
         let known = definitions.catalog.definitions(service).into_iter();
         let of_version = known.filter(|definition| definition.version == workload.version);
         let found: BTreeSet<String> = of_version.map(|definition| definition.arch.clone()).collect();
-        // A service that does not exist is named by the failure to find it.
+        // A service that does not exist is reported later, by name.
         return if found.is_empty() { BTreeSet::from([String::new()]) } else { found };
     }
     let arch = if wants_any { &node.arch } else { &workload.arch };
@@ -162,7 +162,7 @@ pub mod tests {
 
     use super::*;
 
-    /// A deployment policy that asks for a site, and its service that asks for a camera and a variable.
+    /// A deployment policy that requires a site; its service requires a camera and a variable.
     pub fn policy() -> PolicyInput {
         let document = json!({
             "label": "cam",

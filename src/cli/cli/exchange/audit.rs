@@ -112,7 +112,7 @@ fn failed(exchange: &Exchange, doing: &str, error: ClientError) -> CliError {
     }
 }
 
-/// Lets the hub walk its chain, then walks it here from the records themselves, as far as they may be read.
+/// Has the hub verify its chain, then verifies it here from the records themselves, as far as the caller may read them.
 async fn verify(context: &Context, exchange: &Exchange, known: Option<&str>) -> Outcome {
     let known = known.map(parse_known).transpose()?;
     let mut after = known.as_ref().map(|(number, _)| *number);

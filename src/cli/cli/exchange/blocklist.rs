@@ -60,7 +60,7 @@ pub async fn run(command: BlocklistCommand, context: &Context, exchange: &Exchan
 }
 
 impl Chosen {
-    /// The organization that is asked, and what is asked of it.
+    /// The organization of the request, and its selection.
     fn query(&self, exchange: &Exchange) -> Outcome<(String, BlocklistQuery)> {
         if let Some(service) = self.service.as_deref().filter(|service| service.trim().is_empty()) {
             return Err(CliError::input(

@@ -148,7 +148,7 @@ async fn remove_before_children(exchange: &Exchange, policy: &str, is_forced: bo
     POLICIES.remove_by(exchange, policy, (&question, is_forced), removed).await
 }
 
-/// One attribute is changed alone; several take effect at once, so that no agbot ever acts on half of the change.
+/// A single attribute is changed alone; several take effect together, so that no agbot acts on a part of the change.
 async fn update(exchange: &Exchange, name: &str, changes: Value) -> Outcome {
     match changes {
         Value::Object(changes) if changes.len() > 1 => {

@@ -243,7 +243,7 @@ pub async fn run(command: HaGroupCommand, context: &Context, exchange: &Exchange
     }
 }
 
-/// The members before a change that is waited for; none for a group that is not there.
+/// Returns the members before a change that the command waits for; none for a group that does not exist.
 async fn members_now(exchange: &Exchange, name: &str, wait: &Wait) -> Outcome<Vec<String>> {
     if wait.limit.is_none() {
         return Ok(Vec::new());
@@ -254,7 +254,7 @@ async fn members_now(exchange: &Exchange, name: &str, wait: &Wait) -> Outcome<Ve
     }
 }
 
-/// Waits for a change that may have taken members out.
+/// Waits for a change that may have removed members.
 async fn follow(
     wait: &Wait,
     context: &Context,

@@ -1,4 +1,4 @@
-//! Changes of HA groups: making, replacing, adding and removing members (agbot 5.4).
+//! Changes of HA groups: create, replace, add and remove members (agbot 5.4).
 
 use evenkeel_client::{ClientError, Written};
 use evenkeel_domain::orchestration::HaGroupOrchestration;
@@ -79,7 +79,7 @@ impl Group {
         &self.name
     }
 
-    /// The write of its members; none when they stay.
+    /// Returns the write of its members; none when they do not change.
     pub fn write(&self, exchange: &Exchange) -> Option<Write> {
         let members = self.members.clone()?;
         Some(Write::members(exchange, &self.name, members))
@@ -140,10 +140,10 @@ pub async fn create(group: &Group, exchange: &Exchange, replaces: bool) -> Outco
     Ok(())
 }
 
-/// Replaces what is given of a group.
+/// Replaces the given parts of a group.
 ///
 /// # Errors
-/// As [`create`]; with status 8 when the group does not exist.
+/// See [`create`]; with status 8 when the group does not exist.
 pub async fn update(group: &Group, exchange: &Exchange) -> Outcome {
     let (org, id) = exchange.split(&group.name);
     for node in group.members.iter().flatten() {
@@ -218,7 +218,7 @@ pub async fn add_members(arguments: &MemberArguments, exchange: &Exchange) -> Ou
     ))
 }
 
-/// Takes members out.
+/// Removes members.
 ///
 /// # Errors
 /// With status 8 when the group does not exist.

@@ -1,4 +1,4 @@
-//! `hzn exchange health`: reports about the health of what the organization has, and what they add up to (orchestration D1, 2.8).
+//! `hzn exchange health`: health reports about the entities of the organization, and their evaluation (orchestration D1, 2.8).
 
 use std::collections::BTreeMap;
 
@@ -153,7 +153,7 @@ async fn registry(context: &Context, exchange: &Exchange) -> Outcome<View> {
     Ok(View::new(found.into_value(), registry_table(&typed)))
 }
 
-/// One line for each target, and one for each member that is recovered or was.
+/// One line for each target, and one for each member with a current or past recovery.
 fn registry_table(found: &HealthRegistryResponse) -> Table {
     let header = ["kind", "target", "state", "modes", "interval", "engine", "at", "message"];
     let mut table = Table::new(&header).keeping(&["target", "state"]);
@@ -190,7 +190,7 @@ fn registry_table(found: &HealthRegistryResponse) -> Table {
     table
 }
 
-/// Reads the health of something.
+/// Reads the health of an entity.
 ///
 /// # Errors
 /// With status 8 when it does not exist, 5 when the agbot does not respond.
@@ -218,7 +218,7 @@ fn is_unhealthy(child: &ChildHealthState) -> bool {
     child.aggregated_health_state != "Ok"
 }
 
-/// Reads why a child is not `Ok`; none when that cannot be read, because the states are what was asked for.
+/// Reads why a child is not `Ok`; none when that cannot be read, because the states can be shown without it.
 async fn reason_of_child(agbot: &Server, child: &ChildHealthState, query: &HealthQuery) -> Option<String> {
     let subject = subject_of(&child.entity, &child.id)?;
     let found = agbot.client.health_record(&subject, query).await.ok()??;

@@ -1,4 +1,4 @@
-//! `hzn exchange …`: what the exchange records, by its public API (agbot 5.2; exchange API 4 and 6).
+//! `hzn exchange …`: the resources of the exchange, by its public API (agbot 5.2; exchange API 4 and 6).
 
 pub mod agbot;
 mod agbot_approval;

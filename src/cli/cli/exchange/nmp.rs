@@ -130,7 +130,7 @@ fn start_time(text: &str) -> Result<String, &'static str> {
     is_time.then(|| text.to_owned()).ok_or("it is neither a time such as 2030-01-31T12:00:00Z nor `now`")
 }
 
-/// The exchange has no change of single attributes here: the whole policy is read and written back.
+/// The exchange does not support changes of single attributes here, so the whole policy is read and written back.
 async fn set_enabled(
     exchange: &Exchange,
     nmp: &str,
@@ -149,7 +149,7 @@ async fn set_enabled(
     }
     let (org, id) = exchange.split(nmp);
     let doing = format!("setting management policy {org}/{id} to {word}");
-    // Unchecked: a policy that was stored with a mistake must still be disabled.
+    // Not checked, because it must be possible to disable a policy that was stored with a mistake.
     let replaced = exchange.server.client.replace_record(NMPS.resource, &org, &id, &policy);
     exchange.server.call(&doing, replaced).await?;
     exchange.server.report_done(&format!("management policy {org}/{id} is {word}"));

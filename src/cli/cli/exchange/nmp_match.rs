@@ -62,7 +62,7 @@ async fn management_policy(exchange: &Exchange, node: &str) -> Outcome<Option<Ex
 /// Nodes that a management policy is for.
 struct Wanted {
     patterns: Vec<String>,
-    /// Its properties and constraints, which are read only when a node is compared with them.
+    /// Its properties and constraints, which are parsed only when a node is compared with them.
     document: RawJson,
 }
 

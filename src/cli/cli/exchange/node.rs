@@ -130,7 +130,7 @@ pub async fn run(
 /// Reads one node.
 ///
 /// # Errors
-/// With status 8 when it is not there.
+/// With status 8 when it does not exist.
 pub async fn read_node(exchange: &Exchange, name: &str) -> Outcome<NodeResponse> {
     let id = exchange.node_id(name);
     let found =
@@ -138,7 +138,7 @@ pub async fn read_node(exchange: &Exchange, name: &str) -> Outcome<NodeResponse>
     found.ok_or_else(|| NODES.missing(name))
 }
 
-/// Makes a node without services.
+/// Creates a node without services.
 ///
 /// # Errors
 /// With status 5 when the exchange refuses it.
@@ -174,7 +174,7 @@ pub struct NewNode<'a> {
     pub arch: &'a str,
 }
 
-/// The list of nodes; its table shows their states, which no member of their records is.
+/// Shows the list of nodes; the table has their states, which are not members of their records.
 async fn list(context: &Context, exchange: &Exchange, node: Option<&str>, is_long: bool) -> Outcome<View> {
     let records = NODES.read(exchange, node).await?;
     let org = node.map_or_else(|| exchange.org.clone(), |node| exchange.split(node).0);

@@ -16,7 +16,7 @@ use crate::wait::{self, Wait};
 /// The arguments of [`NodeOrchSet`] that change something.
 const CHANGES: [&str; 4] = ["availability", "capacity", "fault_domain", "upgrade_domain"];
 
-/// Commands for the placing of services on a node.
+/// Commands for the placement of services on a node.
 #[derive(Debug, Subcommand)]
 pub enum NodeOrchCommand {
     /// Shows the orchestration settings of a node
@@ -88,7 +88,7 @@ fn capacity(text: &str) -> Result<(String, f64), String> {
     Ok((name.to_owned(), amount))
 }
 
-/// Runs a command for the placing of services on a node.
+/// Runs a command for the placement of services on a node.
 ///
 /// # Errors
 /// Returns the error of the command.
@@ -145,7 +145,7 @@ async fn drain_waits(
     Ok(Some(waits))
 }
 
-/// Adds the member `blocked` where it is known what a drain waits for.
+/// Adds the member `blocked` if it is known what a drain waits for.
 fn view(mut found: Value, waits: Option<Vec<WaitingMember>>) -> View {
     let parts = ["spec", "status"].into_iter().filter_map(|part| found.get(part)?.as_object());
     let members: Map<String, Value> =
@@ -226,7 +226,7 @@ async fn freeze(exchange: &Exchange, node: &str, frozen: bool) -> Outcome {
     Ok(())
 }
 
-/// Returns what follows from a change, for the user who requested it.
+/// Returns a description of the consequences of a change.
 fn report(node: &str, availability: Availability, is_forced: bool) -> String {
     match availability {
         Availability::Drain if is_forced => {

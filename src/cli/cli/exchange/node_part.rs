@@ -1,4 +1,4 @@
-//! `hzn exchange node …policy|…errors|…status|management`: what hangs below a node (exchange API 4.4.1).
+//! `hzn exchange node …policy|…errors|…status|management`: the parts of a node (exchange API 4.4.1).
 
 use std::path::PathBuf;
 
@@ -134,7 +134,7 @@ pub async fn run(command: NodePartCommand, context: &Context, exchange: &Exchang
     }
 }
 
-/// Replaces a node's policy when the caller confirms what that stops.
+/// Replaces a node's policy after the user has confirmed the stops that follow from it.
 async fn replace_policy(
     (context, exchange): (&Context, &Exchange),
     node: &str,
@@ -148,7 +148,7 @@ async fn replace_policy(
     put_policy(exchange, node, policy).await
 }
 
-/// Replaces a node's policy; without a version it is in the present form.
+/// Replaces a node's policy; without a version it is in the current format.
 ///
 /// # Errors
 /// With status 1 when it is not an object, 5 when the exchange refuses it.

@@ -1,5 +1,5 @@
-//! Removes a node. One whose agent is alive runs on until the agent has learned of that (orchestration A2); one that is down may still run
-//! what it ran (C8).
+//! Removes a node. If its agent is alive, its instances run until the agent learns of the removal (orchestration A2);
+//! on a node that is down they may still run (C8).
 
 use evenkeel_ids::NodeId;
 
@@ -47,8 +47,8 @@ fn consequence(state: NodeState, is_forced: bool) -> &'static str {
     }
 }
 
-/// Returns the state of a node, and what it runs or may still run; none for one that is new or has stopped everything, and when nothing can be
-/// read of it.
+/// Returns the state of a node, and the instances that it runs or may still run; none for a node that is new or has
+/// stopped everything, and if its record cannot be read.
 async fn running(context: &Context, exchange: &Exchange, node: &NodeId) -> Option<(NodeState, String)> {
     let client = &exchange.server.client;
     let found = client.node(node).await.ok().flatten()?;

@@ -47,8 +47,8 @@ pub struct DownAfter {
 }
 
 impl DownAfter {
-    /// Reads the limit for the nodes of an organization, so that the agbot calls the same nodes down: the organization's own, or else
-    /// that of the agbot. Where no agbot responds that has one, it is the limit of an agbot without settings.
+    /// Reads the limit for the nodes of an organization, so that the command and the agbot show the same nodes as down:
+    /// that of the organization, or else that of the agbot. If no agbot reports one, it is the agbot's default.
     pub async fn read(context: &Context, exchange: &Exchange, org: &str) -> Outcome<Self> {
         let given = match exchange.server.client.org_orchestration(org).await {
             // Other hubs have no settings of organizations.
@@ -89,7 +89,7 @@ pub struct NodeHealth {
 }
 
 impl NodeHealth {
-    /// Judges a record. A node is down when it is silent for longer than `down_after`.
+    /// Derives the state from a record. A node is down when its last heartbeat is older than `down_after`.
     pub fn of(node: &NodeResponse, now: Timestamp, down_after: DownAfter) -> Self {
         let seen = seconds_of(node.last_heartbeat.as_deref().unwrap_or_default().trim_end_matches("[UTC]"));
         let heartbeat_age = (seen != 0).then(|| now.as_second().saturating_sub(seen).max(0));

@@ -10,7 +10,7 @@ use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View, print_note};
 use crate::stops::{Confirmation, Write, confirm_stops};
 
-/// The setting for the silence after which a node is down.
+/// The setting for the time without a heartbeat after which a node is down.
 const DOWN_AFTER: &str = "nodeDownAfterSeconds";
 /// The setting for which constraints give way.
 const PRIORITIES: &str = "constraintPriorities";
@@ -94,7 +94,7 @@ async fn show(exchange: &Exchange) -> Outcome<View> {
     Ok(View::new(found, table))
 }
 
-/// Returns what is asked before a change; none for those that are not asked for.
+/// Returns the confirmation prompt for a change; none if the change needs no confirmation.
 ///
 /// # Source
 /// Orchestration D5.
@@ -117,7 +117,7 @@ async fn set(exchange: &Exchange, change: &Map<String, Value>) -> Outcome {
     Ok(())
 }
 
-/// Returns what follows from a silence that is too short for agents with their default interval.
+/// Returns a warning about a limit that is too short for agents with the default heartbeat interval.
 fn heartbeat_warning(change: &Map<String, Value>) -> Option<String> {
     let secs = change.get(DOWN_AFTER)?.as_u64().filter(|secs| *secs < 2 * HEARTBEAT_SECS)?;
     Some(format!(
@@ -127,7 +127,7 @@ fn heartbeat_warning(change: &Map<String, Value>) -> Option<String> {
     ))
 }
 
-/// Makes one document of all changes; a key with dots names a member of an object.
+/// Combines all changes into one document; a key with dots names a member of an object.
 fn merged(changes: &[String]) -> Outcome<Map<String, Value>> {
     let mut document = Map::new();
     for change in changes {

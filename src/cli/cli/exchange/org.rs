@@ -91,7 +91,7 @@ impl OrgFields {
         })
     }
 
-    /// The attributes that are given, one per member.
+    /// Returns the given attributes, one per member.
     fn attributes(&self) -> Outcome<Map<String, Value>> {
         let given = [
             ("label", self.label.as_deref().map(Value::from)),

@@ -37,7 +37,7 @@ pub struct PublishArguments {
     /// Make the service public or private, overriding the file
     #[arg(long, value_name = "true|false")]
     public: Option<bool>,
-    /// Pull images to find their digests (images are published as they are named; kept for scripts)
+    /// Pull images to find their digests (images are published as they are named; accepted for scripts)
     #[arg(short = 'P', long, conflicts_with = "keep_tags")]
     pull_image: bool,
     /// Login for the image registry as REGISTRY:USER:TOKEN or REGISTRY:TOKEN; repeat for more
@@ -46,7 +46,7 @@ pub struct PublishArguments {
     /// JSON or YAML file with the policy of the service
     #[arg(short = 'p', long = "service-policy-file", value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Leave image tags as they are (always so; kept for scripts)
+    /// Leave image tags as they are (always the case; accepted for scripts)
     #[arg(short = 'I', long = "dont-change-image-tag")]
     keep_tags: bool,
 }
@@ -97,7 +97,7 @@ pub fn body_of(mut file: Value, org: &str, directory: &Path) -> Outcome<Map<Stri
     Ok(members)
 }
 
-/// Replaces the path of an operator's archive in a cluster deployment by what the archive holds, as the existing tool does.
+/// Replaces the path of an operator's archive in a cluster deployment with the contents of the archive, like the existing tool.
 fn embed_archive(file: &mut Value, directory: &Path) -> Outcome {
     const ARCHIVE: &str = "operatorYamlArchive";
     let Some(path) = file.pointer(&format!("/clusterDeployment/{ARCHIVE}")).and_then(Value::as_str) else {
@@ -122,7 +122,7 @@ fn sign(body: &mut Map<String, Value>, keys: &KeyPaths) -> Outcome<Option<Public
     signer.public_key()
 }
 
-/// Signs and stores a service whose members [`body_of`] has chosen, replacing one that is there.
+/// Signs and stores a service whose members [`body_of`] has selected; replaces an existing one.
 ///
 /// # Errors
 /// With status 4 for unusable keys, 5 when the exchange refuses it.
@@ -143,7 +143,7 @@ pub fn id_of(body: &Map<String, Value>, org: &str) -> String {
     service_id(org, text("url"), text("version"), text("arch")).to_string()
 }
 
-/// Creates or replaces; false when the user does not want to replace.
+/// Creates or replaces; returns false if the user declines to replace.
 async fn store(exchange: &Exchange, id: &str, body: &Value, overwrites: bool) -> Outcome<bool> {
     let (org, name) = exchange.split(id);
     let client = &exchange.server.client;
@@ -178,7 +178,7 @@ async fn put_key(exchange: &Exchange, id: &str, PublicKey { name, pem }: &Public
     Ok(())
 }
 
-/// Registry, user and token; a registry may hold a port, a token no colon.
+/// Registry, user and token; a registry may contain a port, a token contains no colon.
 fn parse_login(login: &str) -> Outcome<(String, String, String)> {
     let parts: Vec<&str> = login.split(':').collect();
     let is_port = |text: &str| {

@@ -33,7 +33,7 @@ pub enum UserCommand {
         user: String,
         /// Password; - reads it from standard input, so that no other user of the machine sees it
         password: String,
-        /// E-mail address [default: the name, when it is one]
+        /// E-mail address [default: the name, if it is an e-mail address]
         email: Option<String>,
         /// Make the user an administrator of the organization
         #[arg(short = 'A', long)]
@@ -106,7 +106,7 @@ pub async fn run(command: UserCommand, context: &Context, exchange: &Exchange) -
     }
 }
 
-/// Reads a new password, which is to protect the user.
+/// Reads a new password and refuses a trivial one.
 fn new_password(user: &str, argument: &str) -> Outcome<String> {
     let password = secret(argument, "password")?;
     shape::check_secret(&format!("user {user}"), "password", &password)?;

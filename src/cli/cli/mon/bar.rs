@@ -24,7 +24,7 @@ pub const LEGEND: [&str; 12] = [
     "q: quit",
 ];
 
-/// Returns the facts and as many keys as fit; the one that ends the screen always does.
+/// Returns the facts and as many keys as fit; the key that quits is always included.
 pub fn line(facts: &[String], width: usize) -> String {
     let room = width.saturating_sub(GAP.len() + KEYS[0].width());
     let mut line = cut(&facts.join(GAP), room);

@@ -1,28 +1,28 @@
-//! Columns of the tree that fit on a screen, and texts that are cut to fit.
+//! Selects the columns of the tree that fit on a screen, and cuts texts to fit.
 
 use evenkeel_domain::text::printable;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::lines::{HEADER, Line};
 
-/// The column with the state of a line, which gets the room that the others leave.
+/// The column with the state of a line, which takes the remaining width.
 const NOTE: usize = HEADER.len() - 1;
-/// Least width of that column: it has room for the state and the numbers of an update, which come first.
+/// Minimum width of that column: enough for the state and the numbers of an update, which come first.
 const MIN_NOTE: usize = 20;
-/// The same on a screen that has no room for it.
+/// Minimum width on a narrow screen.
 const SHORT_NOTE: usize = 10;
-/// Columns with that many characters less are no screen for people.
+/// Below this width the column with the state may be narrower.
 const NARROW: usize = 56;
 
 /// A reduction of the columns for a narrow screen.
 enum Step {
-    /// A column.
+    /// Drops a column.
     Drop(usize),
-    /// A part of the texts of a column, of which so much is kept.
+    /// Cuts the texts of a column, to this width at least.
     Cut(usize, usize),
 }
 
-/// The steps in their order. The versions are in the column of states, the slots in one of their own.
+/// The steps in their order. Versions are also in the column of states, slots only in a column of their own.
 const STEPS: [Step; 7] = [
     Step::Drop(4),
     Step::Drop(2),
@@ -56,7 +56,7 @@ pub fn fitting(lines: &[&Line], available: usize) -> Vec<(usize, usize)> {
             }
         }
     }
-    // What a column left that was dropped afterwards belongs to those that were cut.
+    // Width that a column freed when it was dropped goes back to the columns that were cut before.
     for column in [0, 3] {
         let spare = available.saturating_sub(total(&columns) + note);
         for (_, width) in columns.iter_mut().filter(|(one, _)| *one == column) {

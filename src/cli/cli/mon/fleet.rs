@@ -83,7 +83,7 @@ impl Overview {
     }
 }
 
-/// Reads what there is.
+/// Reads the fleet.
 ///
 /// # Errors
 /// With status 5 when exchange or agbot do not respond.
@@ -130,7 +130,7 @@ async fn nodes(context: &Context, exchange: &Exchange) -> Outcome<BTreeMap<Strin
     let machines = match server.client.list_node_statistics(org, None).await {
         // Other hubs have none.
         Ok(found) => found.unwrap_or_default(),
-        // A caller who may read nodes may be unable to read them.
+        // A caller who may read nodes may not be permitted to read these.
         Err(error) if error.status() == Some(403) => BTreeMap::new(),
         Err(error) => return Err(server.failed("reading the statistics of the nodes", &error)),
     };
@@ -175,7 +175,7 @@ fn machine_text(node: &NodeResponse, statistics: Option<&NodeStatistics>) -> Str
     load.into_iter().chain(memory).chain(agent).collect::<Vec<String>>().join(", ")
 }
 
-/// Returns why a node is not there: it is down, has stopped, or is away for a while on purpose.
+/// Returns why a node is unavailable: it is down, has stopped, or is intentionally away for a while.
 fn absence(node: &NodeResponse, health: NodeHealth) -> Option<String> {
     let monitor_state = node.orchestration_status.as_ref().map(|status| status.monitor_state);
     let word = match (monitor_state, health.state) {
@@ -209,7 +209,7 @@ mod tests {
         };
         let up = found(document.clone(), 60);
         assert_eq!((up.state.as_str(), up.machine.as_str()), ("up", "load 0.42, mem 75%, 1.2.0 (5)"));
-        // What a silent node had reported is no longer so.
+        // The last report of a node without heartbeats is outdated.
         let down = found(document.clone(), 5);
         assert_eq!((down.state.as_str(), down.machine.as_str()), ("down", "1.2.0 (5)"));
         let mut paused = document;

@@ -65,7 +65,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Returns whether one of the texts contains what is looked for, whatever the case.
+    /// Returns whether one of the texts contains the filter, ignoring case.
     pub fn holds(&self, text: &str) -> bool {
         let text = text.to_lowercase();
         self.cells.iter().any(|cell| cell.to_lowercase().contains(&text))
@@ -76,7 +76,8 @@ impl Line {
     }
 }
 
-/// Returns the lines that hold a text, and those below a line whose name holds it: the instances of a workload, the members of a group.
+/// Returns the lines that contain a text, and those below a line whose name contains it: the instances of a workload,
+/// the members of a group.
 pub fn holding<'l>(lines: &'l [Line], text: &str) -> Vec<&'l Line> {
     // The depth of the line above that is named so.
     let mut named: Option<usize> = None;
@@ -174,7 +175,7 @@ fn add_nodes(overview: &Overview, lines: &mut Vec<Line>) {
     }
 }
 
-/// The line of a node: its state, why it is not there, what else is to be said, and its machine.
+/// Returns the line of a node: its state, why it is unavailable, further remarks, and its machine.
 fn node_line(
     overview: &Overview,
     node: &str,
@@ -206,7 +207,7 @@ fn add_workload(overview: &Overview, status: &WorkloadStatus, lines: &mut Vec<Li
         let unit = Target::Unit(policy.clone(), part.workload_unit.clone());
         targets.push((unit, tone_of(&part.avail, "")));
         for instance in &part.instances {
-            // An instance that is not wanted may well be down.
+            // An instance that is not wanted may be down without a remark.
             let is_wanted = instance.local_expect == "started" || !instance.slots.is_empty();
             let avail = if instance.avail == "down" && !is_wanted { "" } else { &instance.avail };
             let target = Target::Instance(policy.clone(), instance.node.clone());
@@ -232,7 +233,7 @@ fn add_workload(overview: &Overview, status: &WorkloadStatus, lines: &mut Vec<Li
     }
 }
 
-/// Returns why the node of an instance is not there, if it is not.
+/// Returns why the node of an instance is unavailable; none if it is available.
 fn absence_of<'o>(overview: &'o Overview, target: &Target) -> Option<&'o str> {
     let Target::Instance(policy, node) = target else { return None };
     let org = policy.split('/').next().unwrap_or_default();

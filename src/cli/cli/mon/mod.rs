@@ -27,7 +27,7 @@ pub struct MonArguments {
     every: u64,
 }
 
-/// Shows groups, and what runs of every deployment policy, until interrupted: on a terminal as a screen with keys, else as text.
+/// Shows groups and the instances of every deployment policy until interrupted: on a terminal as an interactive screen, else as text.
 ///
 /// # Errors
 /// With status 5 when exchange or agbot do not respond.

@@ -29,7 +29,7 @@ use crate::output::View;
 
 /// Characters that draw the tree; no name begins with them.
 const BRANCHES: [char; 5] = ['├', '└', '│', ' ', '\u{a0}'];
-/// Time after which the thread that reads the keyboard checks whether it is still wanted.
+/// Interval at which the thread that reads the keyboard checks whether it is still needed.
 const KEYBOARD: Duration = Duration::from_millis(200);
 
 /// Shows the tree until the user leaves it.
@@ -38,7 +38,7 @@ const KEYBOARD: Duration = Duration::from_millis(200);
 /// With status 5 when exchange or agbot do not respond to the first request, 4 when the terminal cannot be used. A signal ends the
 /// process with the status of that signal.
 pub async fn run(context: &Context, exchange: &Exchange, every_secs: u64) -> Outcome {
-    // Errors of credentials and addresses are shown before the screen is taken.
+    // Errors of credentials and addresses are shown before the screen is cleared.
     let overview = fleet::read(context, exchange).await?;
     let mut signals = Signals::listen().map_err(|error| broken(&error))?;
     let mut terminal = ratatui::try_init().map_err(|error| broken(&error))?;
@@ -101,7 +101,7 @@ async fn ready<T>(pending: &mut Pending<'_, T>) -> T {
     found
 }
 
-/// Reads the keyboard in a thread of its own: there is no other way to wait for it that works everywhere.
+/// Reads the keyboard in a separate thread, because no other way to wait for input is portable.
 fn read_keys() -> mpsc::Receiver<io::Result<Event>> {
     let (sender, receiver) = mpsc::channel(16);
     std::thread::spawn(move || {
@@ -155,7 +155,7 @@ async fn group_text(context: &Context, exchange: &Exchange, group: &str) -> Outc
     Ok(if lines.is_empty() { vec!["nothing waits in this group".to_owned()] } else { lines })
 }
 
-/// Request of a key that the screen alone cannot serve.
+/// An action of a key that involves more than the screen.
 #[derive(Debug, PartialEq, Eq)]
 enum Request {
     Nothing,
@@ -210,7 +210,7 @@ impl App {
         self.select(position.saturating_add_signed(by));
     }
 
-    /// Takes over what was read, or why it was not; the same line stays selected.
+    /// Applies the result of a read; the selected line stays selected.
     fn refresh(&mut self, found: Result<Overview, String>, now: Timestamp) {
         let selected = self.selected().map(|line| line.target.clone());
         match found {
@@ -337,7 +337,7 @@ impl App {
         let width = usize::from(width);
         if let Some(error) = &self.error {
             let since = self.read_at.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S");
-            // A narrow screen has room for what failed; the cause of that is the end of the text.
+            // On a narrow screen the end of the text, which is the cause, is cut.
             let failed = error.split(": ").next().unwrap_or_default();
             let line = bar::line(&[format!("OUT OF DATE: {failed}, since {since}")], width);
             return Text::styled(line, Style::new().fg(Color::Red).add_modifier(Modifier::BOLD));
@@ -364,7 +364,7 @@ fn table(lines: &[&Line], width: u16) -> Table<'static> {
 }
 
 fn style(tone: Tone) -> Style {
-    // NO_COLOR is left to the terminal library, which knows of it.
+    // The terminal library handles NO_COLOR.
     match tone {
         Tone::Calm => Style::new(),
         Tone::Warning => Style::new().fg(Color::Yellow),

@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals by which other programs end this one.
+/// Signals by which other programs terminate this one.
 pub struct Signals {
     hangup: Signal,
     interrupt: Signal,
@@ -12,7 +12,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Starts to listen; from now on these signals do not end the process by themselves.
+    /// Installs the handlers; from now on these signals no longer terminate the process.
     ///
     /// # Errors
     /// When the process cannot install signal handlers.

@@ -1,7 +1,7 @@
-//! Lays a table out for a terminal without ever breaking an id.
+//! Lays out a table for a terminal without breaking ids.
 //!
-//! Where the terminal is too narrow, columns are dropped from right to left, then sentences continue on further lines, and where
-//! that does not suffice either, each row becomes a block of lines. Words are always shown whole.
+//! If the terminal is too narrow, columns are dropped from right to left, then sentences wrap, and if that is not
+//! enough, each row becomes a block of lines. Words are never split.
 
 use evenkeel_domain::text::printable;
 use unicode_width::UnicodeWidthStr;
@@ -29,7 +29,8 @@ impl Column {
     }
 }
 
-/// The text of a table; `width` is that of the terminal, none for no limit. No-break spaces keep words together and become blanks.
+/// Returns the text of a table; `width` is that of the terminal, none for no limit. No-break spaces keep words together
+/// and are written as blanks.
 pub fn render(table: &Table, width: Option<u16>) -> String {
     laid_out(table, width).replace('\u{a0}', " ")
 }
@@ -62,7 +63,7 @@ fn laid_out(table: &Table, width: Option<u16>) -> String {
     lines(table, &rows, &columns, &widths, true) + &dropped_text(dropped, limit)
 }
 
-/// Returns the lines about columns for which the terminal has no room.
+/// Returns the lines that name the columns without room on the terminal.
 fn dropped_text(count: usize, limit: usize) -> String {
     if count == 0 {
         return String::new();
@@ -120,7 +121,7 @@ fn lines(
     text
 }
 
-/// The lines of a text that is wrapped between words; a word that is longer than the width has a line of its own.
+/// Returns the lines of a text that is wrapped between words; a word longer than the width gets its own line.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     if text.width() <= width {
         return vec![text.to_owned()];
@@ -150,7 +151,7 @@ fn blocks(table: &Table, rows: &[Vec<String>]) -> String {
     rows.iter().map(block).collect::<Vec<String>>().join("\n")
 }
 
-/// The text cut after a whole word so that it fits together with an ellipsis; unchanged when it fits or is one word.
+/// Returns the text, cut after a whole word so that it fits together with an ellipsis; unchanged if it fits or is one word.
 pub fn shortened(text: &str, width: usize) -> String {
     if text.width() <= width || !text.contains(' ') {
         return text.to_owned();

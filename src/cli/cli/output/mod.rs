@@ -47,8 +47,8 @@ pub struct View {
     pub json: Value,
     /// For people.
     pub table: Table,
-    /// The text that the reference's `hzn` writes to terminals and pipes alike; only an explicit format replaces it. A table without columns
-    /// does not.
+    /// The text that the reference's `hzn` writes to terminals and pipes alike. Only an explicit format replaces it; a
+    /// table without columns does not.
     pub plain: Option<String>,
 }
 
@@ -67,12 +67,12 @@ impl View {
         Self::new(json, table)
     }
 
-    /// A text that is written as it is, to a terminal without what that obeys, unless a format is asked for.
+    /// A text that is written unchanged, except that control sequences are removed for a terminal, unless a format is given.
     pub fn plain(text: impl Into<String>, json: Value) -> Self {
         Self { plain: Some(text.into()), ..Self::of(json) }
     }
 
-    /// A text in place of the table, also in a pipe; JSON for programs that ask for it.
+    /// A text instead of the table, also in a pipe; JSON only if `--output` requests it.
     pub fn text(text: &str, json: Value) -> Self {
         let text: String = text.lines().map(|line| format!("{}\n", printable(line))).collect();
         Self { plain: Some(text), ..Self::new(json, Table::default()) }
@@ -195,7 +195,7 @@ fn member_text(value: &Value, member: &str) -> String {
     found.map(cell_text).unwrap_or_default()
 }
 
-/// A value in one cell: texts bare, lists of scalars joined, everything else as JSON.
+/// Returns a value as one cell: strings unquoted, lists of scalars joined, everything else as JSON.
 pub fn cell_text(value: &Value) -> String {
     let is_scalar = |value: &Value| !matches!(value, Value::Array(_) | Value::Object(_));
     match value {
@@ -225,21 +225,21 @@ impl Screen {
     /// Writes a result to standard output.
     ///
     /// # Errors
-    /// With status 4 when nothing can be written there; a reader that left early is none.
+    /// With status 4 when it cannot be written. A pipe that the reader closed is not an error.
     pub fn show(self, view: &View) -> Outcome {
         let is_terminal = std::io::stdout().is_terminal();
         let width = is_terminal.then(terminal_width).flatten();
         write_all(&self.text_of(view, is_terminal, width))
     }
 
-    /// Returns a result as it is written. A file gets a plain text as it is, such as a key; a terminal does not.
+    /// Returns the output of a result. A plain text, such as a key, is written to a file unchanged, but not to a terminal.
     fn text_of(self, view: &View, is_terminal: bool, width: Option<u16>) -> String {
         let format = self.format.or_else(|| (is_terminal && view.plain.is_none()).then_some(Format::Table));
         let text = view.render(format, width);
         if is_terminal && format.is_none() { harmless(&text) } else { text }
     }
 
-    /// Returns whether texts that are written one by one are JSON: when that was chosen, or by default in a pipe.
+    /// Returns whether texts that are written one by one are JSON: if that was chosen, or by default in a pipe.
     pub fn is_json(self) -> bool {
         self.is_json_on(std::io::stdout().is_terminal())
     }
@@ -266,7 +266,7 @@ pub fn print_note(text: impl AsRef<str>) {
     let _ = writeln!(std::io::stderr(), "{}", printable(text.as_ref()));
 }
 
-/// Writes a warning to standard error, each text once: a hub may find what was found here before.
+/// Writes a warning to standard error, each text only once, because the hub may repeat a warning of the command line.
 pub fn warn(text: impl AsRef<str>) {
     static GIVEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let is_new = GIVEN.lock().unwrap_or_else(PoisonError::into_inner).insert(text.as_ref().to_owned());
@@ -283,7 +283,7 @@ pub fn show_json_line(json: &Value) -> Outcome {
     write_all(&format!("{}\n", escaped_json(&json.to_string())))
 }
 
-/// Writes what a service has written: as it is, but to a terminal without what that obeys.
+/// Writes the output of a service; for a terminal without control sequences.
 ///
 /// # Errors
 /// See [`Screen::show`].
@@ -294,12 +294,12 @@ pub fn show_foreign(text: &str) -> Outcome {
     write_all(&harmless(text))
 }
 
-/// Returns a text without what a terminal obeys; line ends and tabs stay.
+/// Returns a text without control sequences of terminals; line ends and tabs are kept.
 fn harmless(text: &str) -> String {
     text.split('\t').map(printable).collect::<Vec<_>>().join("\t")
 }
 
-/// Writes a text of the program itself, which has one form only.
+/// Writes a text of the program itself, which has no other format.
 ///
 /// # Errors
 /// See [`Screen::show`].
@@ -314,9 +314,9 @@ fn terminal_width() -> Option<u16> {
 
 fn write_all(text: &str) -> Outcome {
     let mut out = anstream::stdout().lock();
-    // The last line of defense: the text may contain names that any user has chosen.
+    // The text may contain names that any user has chosen.
     match out.write_all(neutralized(text).as_bytes()).and_then(|()| out.flush()) {
-        // The reader is gone, and a command that follows something would never end.
+        // The reader is gone; a command with `--follow` would otherwise never end.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
         Err(error) => Err(CliError::new(
             Exit::File,

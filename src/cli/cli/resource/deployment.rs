@@ -1,4 +1,4 @@
-//! Deployment policies as a user writes them: without what only the exchange sets, and signed.
+//! Deployment policies as users write them: without the members that only the exchange sets, and signed.
 
 use serde_json::{Map, Value};
 
@@ -7,10 +7,10 @@ use crate::context::{Context, Exchange};
 use crate::exit::Outcome;
 use crate::signer::sign_policy;
 
-/// Members that only the exchange sets; they are dropped, so that a listed policy can be added again.
+/// Members that only the exchange sets. They are dropped, so that a listed policy can be added again.
 pub const EXCHANGE_ONLY: [&str; 3] = ["owner", "created", "lastUpdated"];
 
-/// Makes a policy, or attributes of one, ready to be sent: without what only the exchange sets, and signed.
+/// Prepares a policy, or attributes of one, for sending: removes the members that only the exchange sets, and signs it.
 ///
 /// # Errors
 /// When it cannot be signed.

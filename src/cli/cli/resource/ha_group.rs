@@ -7,7 +7,7 @@ use crate::exit::Outcome;
 /// Ids of the members of a group.
 ///
 /// # Errors
-/// With status 8 when the group is not there.
+/// With status 8 when the group does not exist.
 pub async fn members(exchange: &Exchange, name: &str) -> Outcome<Vec<String>> {
     let (org, id) = exchange.split(name);
     let doing = format!("reading HA group {name}");

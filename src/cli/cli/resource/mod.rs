@@ -1,4 +1,4 @@
-//! Operations that the nouns of the exchange share: reading by name, listing, replacing and removing them.
+//! Operations on all kinds of resources of the exchange: read, list, replace and remove.
 
 pub mod deployment;
 pub mod ha_group;
@@ -18,7 +18,7 @@ use crate::orchestration;
 use crate::output::{Column, Table, View, print_note};
 use crate::shape;
 
-/// A kind of resource of the exchange, in the words of the command line.
+/// A kind of resource of the exchange, as the command line names it.
 #[derive(Debug, Clone, Copy)]
 pub struct Kind {
     /// Word for one, such as `deployment policy`.
@@ -63,7 +63,7 @@ impl Kind {
         self.find(exchange, name).await?.ok_or_else(|| self.missing(name))
     }
 
-    /// Returns organization and id of a name; organizations are in no other one.
+    /// Returns organization and id of a name; an organization belongs to no organization.
     fn split(&self, exchange: &Exchange, name: &str) -> (String, String) {
         match self.resource {
             Resource::Organization => (name.to_owned(), name.to_owned()),
@@ -89,7 +89,7 @@ impl Kind {
         self.read_named(exchange, name).await.map(drop)
     }
 
-    /// Names of all, or everything about one or (`is_long`) about all.
+    /// Shows the names of all, or the details of one or (`is_long`) of all.
     ///
     /// # Errors
     /// See [`Kind::read`].
@@ -98,7 +98,7 @@ impl Kind {
         Ok(self.view(records, is_long || name.is_some()))
     }
 
-    /// Names, or everything, as the existing tool shows them.
+    /// Shows names or details as the existing tool does.
     pub fn view(&self, records: Records, is_long: bool) -> View {
         let map = members_of(records);
         let table = Table::of_map(&map, self.noun, self.columns);
@@ -187,7 +187,7 @@ impl Kind {
         }
     }
 
-    /// Refuses a name with a slash besides the one after the organization: such a resource could hardly be named again.
+    /// Refuses a name with a slash besides the one after the organization, because commands could not refer to such a resource.
     ///
     /// # Errors
     /// With status 1.
@@ -207,7 +207,7 @@ impl Kind {
         ))
     }
 
-    /// Changes the members of a document one by one, as the exchange takes them.
+    /// Changes the members of a document one by one, because the exchange accepts one per request.
     ///
     /// # Errors
     /// With status 1 when there are none, 8 when the resource does not exist.
@@ -291,7 +291,7 @@ impl Kind {
         self.remove_by(exchange, name, (question, is_forced), removed).await
     }
 
-    /// The same by another request, which is only sent when the question is confirmed.
+    /// Removes one by another request, which is sent only after confirmation.
     ///
     /// # Errors
     /// With status 8 when it does not exist.
@@ -357,10 +357,10 @@ pub async fn require_if_empty(view: View, exchange: &Exchange, selectors: &Selec
     Ok(view)
 }
 
-/// Fails when an organization does not exist.
+/// Fails if an organization does not exist.
 ///
 /// # Errors
-/// With status 8 when it does not exist; one that the caller may not read counts as there, 5 without a response.
+/// With status 8 when it does not exist, 5 without a response. An organization that the caller may not read counts as existing.
 pub async fn require_org(exchange: &Exchange, org: &str) -> Outcome {
     match exchange.server.client.record(Resource::Organization, org, org).await {
         Ok(Some(_)) | Err(ClientError::Status { .. } | ClientError::Decode(_)) => Ok(()),

@@ -16,7 +16,7 @@ pub struct HaGroupFile {
     description: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     members: Option<Vec<String>>,
-    /// An addition; its members have rules of their own.
+    /// Not in the reference; its members have rules of their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     orchestration: Option<Value>,
     #[serde(skip_serializing)]

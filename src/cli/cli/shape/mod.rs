@@ -1,8 +1,8 @@
 //! Shapes of the documents that users write, as the existing tool reads them into its own structures.
 //!
-//! Members of a shape are sent under the name that the exchange uses, whatever their case in the file;
-//! unknown members are left out. Members that only the exchange sets are accepted and not sent, so that a
-//! listed document can be written again. Source: agbot 5.3.
+//! Members of a shape are sent under the name that the exchange uses, regardless of their case in the file; unknown
+//! members are left out. Members that only the exchange sets are accepted and not sent, so that a listed document can
+//! be written again. Source: agbot 5.3.
 
 mod ha_group;
 mod nmp;
@@ -92,7 +92,7 @@ pub fn require_members(what: &str, shaped: &Shaped) -> Outcome {
     }
 }
 
-/// Refuses a deployment policy, or attributes of one, in which something can never work, and warns about what is probably not meant.
+/// Refuses a deployment policy, or attributes of one, that can never work, and warns about probable mistakes.
 ///
 /// # Errors
 /// With status 1, naming the member and the rule.
@@ -100,7 +100,7 @@ pub fn check_policy(id: &PolicyId, document: &Value) -> Outcome {
     check(&format!("deployment policy {id}"), &review::deployment_policy(id, document))
 }
 
-/// Refuses a pattern in which something can never work.
+/// Refuses a pattern that can never work.
 ///
 /// # Errors
 /// See [`check_policy`].
@@ -108,7 +108,7 @@ pub fn check_pattern(name: &str, document: &Value) -> Outcome {
     check(&format!("pattern {name}"), &review::pattern(document))
 }
 
-/// Refuses a management policy with properties that are none.
+/// Refuses a management policy with malformed properties.
 ///
 /// # Errors
 /// See [`check_policy`].
@@ -116,7 +116,7 @@ pub fn check_management_policy(name: &str, document: &Value) -> Outcome {
     check(&format!("management policy {name}"), &review::properties("properties", document))
 }
 
-/// Refuses a service in which something can never work, and warns about members of its deployment that no agent reads.
+/// Refuses a service that can never work, and warns about members of its deployment that no agent reads.
 ///
 /// # Errors
 /// See [`check_policy`].
@@ -124,7 +124,7 @@ pub fn check_service(id: &str, document: &Value) -> Outcome {
     check(&format!("service {id}"), &review::service(document))
 }
 
-/// Refuses the policy of a node, or of a service, with properties that are none.
+/// Refuses the policy of a node, or of a service, with malformed properties.
 ///
 /// # Errors
 /// See [`check_policy`].
@@ -132,7 +132,7 @@ pub fn check_properties(of: &str, document: &Value) -> Outcome {
     check(&format!("the policy of {of}"), &review::node_policy(document))
 }
 
-/// Refuses the name of something new that can hardly be typed or read again; `noun` names its kind.
+/// Refuses a name for a new object that can hardly be typed or read; `noun` is its kind.
 ///
 /// # Errors
 /// See [`check_policy`].
@@ -140,7 +140,7 @@ pub fn check_name(noun: &str, name: &str) -> Outcome {
     refuse_errors(&format!("{noun} {name} was not created"), &identity::name("its name", name))
 }
 
-/// Refuses a new secret that protects nothing, and warns about a weak one; `of` is whose it is.
+/// Refuses a new secret that is trivial, and warns about a weak one; `of` names its owner.
 ///
 /// # Errors
 /// See [`check_policy`].

@@ -12,7 +12,7 @@ pub struct NmpFile {
     label: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
-    /// Not together with `patterns`, even when one of them is empty.
+    /// Excludes `patterns`, even if one of them is empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     constraints: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -26,7 +26,7 @@ pub struct DeploymentPolicyFile {
     user_input: Option<Vec<UserInputFile>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     secret_binding: Option<Vec<SecretBindingFile>>,
-    /// An addition; its members have rules of their own.
+    /// Not in the reference; its members have rules of their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     orchestration: Option<Value>,
     #[serde(skip_serializing)]

@@ -77,7 +77,7 @@ fn scalar<'de, D: Deserializer<'de>>(input: D) -> Result<String, D::Error> {
     }
 }
 
-/// Takes the organization out of a service, and gives it what the exchange requires.
+/// Removes the organization from a service, and adds the members that the exchange requires.
 ///
 /// # Errors
 /// With status 1 for a service of another organization, or without url, version or architecture.

@@ -9,15 +9,15 @@ use crate::context::{Context, Exchange};
 use crate::exit::Outcome;
 use crate::orchestration::{NO_NODE, clause_advice, removal_example};
 
-/// Instances of each workload unit that are read: those that there are come first.
+/// Number of instances of each workload unit that are read; existing ones come first.
 const LIMIT: u16 = 1000;
-/// Constraints of which one node is named with the reason.
+/// Number of constraints for which one node is named with the reason.
 const EXAMPLES: usize = 3;
 /// Part of the warning of the agbot about instances that exit again and again.
 const KEEP_EXITING: &str = " keep exiting";
-/// Constraints of which nodes may become free without a user.
+/// Constraints that may be satisfied later without an action of a user.
 const PASSING: [&str; 4] = ["NodeState", "Blocklist", "NodeCapacity", "Affinity"];
-/// Rules by which an update is blocked until a user does something.
+/// Rules that block an update until a user acts.
 const OF_USERS: [&str; 3] = ["Frozen", "NodePaused", "Capacity"];
 
 /// The policy that is waited for.
@@ -30,8 +30,8 @@ pub(super) struct Wanted<'a> {
     pub is_replacing: bool,
 }
 
-/// Returns the progress of a policy that has not taken effect: with the cause that `explain` names, and whether it needs a
-/// user.
+/// Returns the progress of a policy that has not taken effect, with the cause that `explain` names, and whether a user
+/// has to act.
 ///
 /// # Errors
 /// With status 5 when the agbot does not respond.
@@ -61,15 +61,15 @@ pub(super) async fn with_cause(
     Ok(explained(policy, pending, &agbot.read(&doing, &found)?))
 }
 
-/// Returns the workload unit of which instances are missing. One that wants an instance on each of its nodes wants none while no node is
-/// fit for it.
+/// Returns the workload unit with missing instances. A unit that wants an instance on each of its nodes wants none
+/// while no node matches.
 fn unit_to_explain(status: &WorkloadStatus) -> Option<&WorkloadUnit> {
     let parts = &status.workload_units;
     let has_no_fit_node = |unit: &&WorkloadUnit| unit.up == 0 && unit.target == 0 && unit.instance_count > 0;
     parts.iter().find(|unit| unit.up < unit.target).or_else(|| parts.iter().find(has_no_fit_node))
 }
 
-/// Returns that every instance that there is keeps exiting, and that none of them is to be replaced by another version.
+/// Returns that a user has to act, if every existing instance keeps exiting and none is to be replaced by another version.
 fn exiting(status: &WorkloadStatus, wanted: &Wanted<'_>) -> Option<Progress> {
     let is_up = |unit: &WorkloadUnit| unit.up > 0;
     let warning = status.warnings.iter().find(|warning| warning.contains(KEEP_EXITING))?;

@@ -8,9 +8,9 @@ use crate::exit::Outcome;
 /// Nodes of each workload unit that are read: those with tasks are listed first.
 const LIMIT: u16 = 1000;
 
-/// Begins the warning about slots that the restart policy or a failed start has left without an instance.
+/// Start of the warning about slots without an instance because of the restart policy or a failed start.
 const GIVEN_UP: &str = " given up: ";
-/// Begins the warning about a policy that a user has stopped.
+/// Start of the warning about a policy that a user has stopped.
 const STOPPED: &str = "stopped by a user";
 
 /// The instances of a policy that run, and those that are wanted.
@@ -78,7 +78,7 @@ impl InstanceCount {
     }
 }
 
-/// Returns the number of instances that run. Those that are not healthy run, too, and are not in the number of those that are up.
+/// Returns the number of instances that run. Unhealthy instances run, too, but are not counted as up.
 fn running(unit: &WorkloadUnit) -> u64 {
     let unhealthy = unit.instances.iter().filter(|one| one.avail == "warn");
     u64::from(unit.up) + unhealthy.map(|one| one.slots.len().max(1) as u64).sum::<u64>()

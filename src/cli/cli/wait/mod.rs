@@ -20,7 +20,7 @@ use crate::output::print_note;
 
 /// Between two requests.
 const PERIOD: Duration = Duration::from_millis(300);
-/// An outcome counts when it was seen so many times in a row, because the agbot may not have decided on the change yet.
+/// Number of times in a row that an outcome must be seen, because the agbot may not have decided on the change yet.
 const TIMES_DONE: u32 = 2;
 /// The same for an outcome that ends the command with a failure.
 const TIMES_FAILED: u32 = 5;
@@ -119,7 +119,7 @@ impl Seen {
         Self { progress: Progress::Pending(String::new()), times: 0, since: now, reported: String::new() }
     }
 
-    /// Takes what is seen now; returns what is worth a note.
+    /// Processes an observation; returns a note if there is something to report.
     fn update(&mut self, progress: Progress, now: Instant) -> Option<&str> {
         if progress == self.progress {
             self.times += 1;
@@ -134,7 +134,7 @@ impl Seen {
         Some(&self.reported)
     }
 
-    /// Returns whether it ends the command; when the time has ended, a failure that was seen twice does.
+    /// Returns whether the observation ends the command; after the timeout, a failure that was seen twice does.
     fn is_outcome(&self, is_last: bool) -> bool {
         let needed = self.progress.times_needed();
         needed.is_some_and(|needed| self.times >= if is_last { TIMES_DONE } else { needed })
@@ -205,7 +205,7 @@ fn outcome(change: &str, end: Progress) -> Outcome {
     }
 }
 
-/// Waits for an interrupt; forever where none can be received.
+/// Waits for an interrupt; forever if none can be received.
 async fn interrupt() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
@@ -291,7 +291,7 @@ mod tests {
         let long = Duration::from_secs(600);
         let pending = Progress::Pending("1 of 2".to_owned());
         assert_eq!(follow(long, vec![pending.clone(), done()]).await, Ok(()));
-        // A state from before the agbot decided on the change is not an outcome of it.
+        // A state from before the agbot decided on the change is not an outcome of the change.
         assert_eq!(follow(long, vec![held(), held(), pending.clone(), done()]).await, Ok(()));
         assert_eq!(follow(long, vec![pending, held()]).await, Err(Exit::WaitHeld));
         assert_eq!(follow(long, vec![Progress::Failed("x".to_owned())]).await, Err(Exit::WaitFailed));

@@ -66,7 +66,7 @@ fn agreements_left(count: usize) -> String {
     if count == 1 { "1 agreement left".to_owned() } else { format!("{count} agreements left") }
 }
 
-/// Returns whether what keeps an instance on the node ends only when a user does something.
+/// Returns whether an instance stays on the node until a user acts.
 fn waits_for_user(pair: &Reason) -> bool {
     matches!(pair.placement().blocked.kind.as_str(), "frozen" | "rollout-paused" | "update-paused")
 }

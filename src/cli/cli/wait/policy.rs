@@ -116,7 +116,7 @@ impl WantedPolicy {
             return Ok(inert);
         }
         if !self.is_read_by(&placements) {
-            // An agbot that has read the deletion knows as little of the policy as one that has not read the change.
+            // An agbot that has read the deletion cannot be distinguished from one that has not read the change.
             POLICIES.require(exchange, &self.id).await?;
         }
         let rollouts = agbot.call("asking the agbot for its rollouts", agbot.client.rollouts(&org)).await?;
@@ -158,7 +158,7 @@ impl WantedPolicy {
         cause::Wanted { policy: &self.id, versions: &self.versions, is_replacing }
     }
 
-    /// Returns that the policy has no effect, because something in it cannot be read.
+    /// Returns that a user has to act, if the policy has no effect because a part of it cannot be parsed.
     fn inert(&self, reasons: &ReasonsResponse) -> Option<Progress> {
         let mut inert = reasons.inert_policies.iter();
         let found = inert.find(|one| one.kind == "deployment" && one.id == self.id)?;
@@ -191,7 +191,7 @@ impl WantedPolicy {
         }
     }
 
-    /// Returns the version of the policy that the hub keeps away, because it rolled it back before the policy was written.
+    /// Returns the version of the policy that the hub does not deploy, because it rolled it back before the policy was written.
     ///
     /// Until the agbot has read the policy, the version that was rolled back may be one that the policy no
     /// longer names.
@@ -205,7 +205,8 @@ impl WantedPolicy {
         workloads.iter().find(|one| one.policy.as_str() == self.id)
     }
 
-    /// Returns that a user has stopped the policy. One whose instances users start anyway is deployed when it is written.
+    /// Returns that a user has to act, if a user has stopped the policy. A policy whose instances only users start
+    /// counts as deployed once it is written.
     fn stopped(&self, instances: Option<&InstanceCount>) -> Option<Progress> {
         let is_stopped = instances.is_some_and(|count| count.is_stopped) && !self.is_started_by_users;
         is_stopped.then(|| Progress::Held {
@@ -274,7 +275,7 @@ impl WantedPolicy {
         )
     }
 
-    /// Returns that the policy is deployed on a number of nodes.
+    /// Returns the outcome for a policy that is deployed on a number of nodes.
     fn done_text(&self, nodes: usize, instances: Option<&InstanceCount>) -> String {
         let (id, on_nodes) = (&self.id, counted(nodes, "node"));
         match instances.map(|count| count.running) {
@@ -391,7 +392,7 @@ async fn follow_wanted(
     let progress = async || wanted.progress(context, exchange, &reasons).await;
     let outcome = wait.follow(context, &format!("deployment policy {}", wanted.id), progress).await;
     let (org, _) = exchange.split(&wanted.id);
-    // How it failed comes before what can still be shown.
+    // The failure is reported before the remaining states.
     if let Ok(view) = crate::reasons::reasons(context, exchange, &org, (None, Some(&wanted.id))).await {
         context.screen.show(&view)?;
     }

@@ -1,4 +1,4 @@
-//! Waits for rollouts: until they have ended, or until they are held with no member in work.
+//! Waits for rollouts until they have ended, or are paused with no member in progress.
 
 use evenkeel_ids::NodeId;
 use evenkeel_wire::agbot::rollout::{Rollout, RolloutState, WorkloadUpdate};
@@ -95,7 +95,7 @@ async fn node_in_work(agbot: &Server, rollout: &Rollout) -> Outcome<Option<NodeI
     let (org, group) = (rollout.group.org(), rollout.group.name());
     let found = match agbot.client.upgrades(org, group).await {
         Ok(found) => found,
-        // The group was removed, and no claim of it is held.
+        // The group was removed, and no claim on it is held.
         Err(error) if error.is_not_found() => return Ok(None),
         Err(error) => return Err(agbot.failed("asking the agbot for claims", &error)),
     };
@@ -114,7 +114,7 @@ fn ended(rollouts: &[&Rollout], done: Vec<String>, wants_rollback: bool) -> Prog
     if is_open { Progress::Pending(text) } else { Progress::Done(text) }
 }
 
-/// The outcome of rollouts of which one does not reach its goal: it is held, or was rolled back although that is not wanted.
+/// Returns the outcome of rollouts of which one does not reach its goal: it is paused, or was rolled back although that was not requested.
 pub fn stopped(rollouts: &[&Rollout], wants_rollback: bool) -> Option<Progress> {
     let is_held = |rollout: &&&Rollout| matches!(rollout.state, RolloutState::Paused { .. });
     if let Some(held) = rollouts.iter().find(is_held) {

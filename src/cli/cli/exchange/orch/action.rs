@@ -1,4 +1,4 @@
-//! Actions on what runs of a deployment policy, and on its update (orchestration 2.8, A6, A11, A12, B12).
+//! Actions on the instances of a deployment policy, and on its update (orchestration 2.8, A6, A11, A12, B12).
 
 use clap::{Args, Subcommand};
 use evenkeel_client::ClientError;
@@ -132,7 +132,7 @@ pub enum UpdateCommand {
     },
 }
 
-/// Carries an action out.
+/// Carries out an action.
 ///
 /// # Errors
 /// With status 8 when the policy, the unit or the node does not exist, 5 when the agbot refuses the action or does not respond.
@@ -141,7 +141,7 @@ pub async fn run(context: &Context, exchange: &Exchange, action: &str, chosen: &
     follow_action(context, exchange, (&chosen.policy, action, &id), &chosen.wait).await
 }
 
-/// Carries an action out that may lift rules.
+/// Carries out an action that may ignore rules.
 ///
 /// # Errors
 /// See [`run`].
@@ -241,14 +241,14 @@ fn in_progress(action: &str, org: &str, name: &str, message: &str) -> String {
     if message.is_empty() { text } else { format!("{text}: {message}") }
 }
 
-/// Returns that an action is done; a recovery reports if it found nothing to do.
+/// Returns the outcome of a completed action; that of a recovery states whether there was anything to do.
 pub fn done_text(action: &str, found: &ActionState) -> String {
     let is_idle = found.members.as_ref().is_some_and(Vec::is_empty);
     let more = if is_idle { ": nothing had to be recovered" } else { "" };
     format!("{action} is done{more}")
 }
 
-/// Waits until an action is over, if that is wanted.
+/// Waits until an action has ended, if the user requests that.
 async fn follow_action(
     context: &Context,
     exchange: &Exchange,
@@ -279,7 +279,7 @@ fn with_events(error: CliError, policy: &str) -> CliError {
     }
 }
 
-/// Shows how far an action is, if a form of output was chosen.
+/// Shows the progress of an action, if an output format was chosen.
 async fn show(context: &Context, exchange: &Exchange, policy: &str, id: &str) -> Outcome {
     if context.screen.format.is_none() || exchange.server.is_dry_run {
         return Ok(());
@@ -326,7 +326,7 @@ async fn act(
     Ok(accepted.action_id)
 }
 
-/// Shows the update of a policy, or acts on it.
+/// Shows or controls the update of a policy.
 ///
 /// # Errors
 /// See [`run`].

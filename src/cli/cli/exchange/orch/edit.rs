@@ -1,4 +1,4 @@
-//! Edits `orchestration` of a deployment policy: the wanted number, or single members (orchestration 2.8).
+//! Edits `orchestration` of a deployment policy: the desired number of instances, or single members (orchestration 2.8).
 
 use serde_json::{Map, Value, json};
 
@@ -32,11 +32,11 @@ const ALIASES: [(&str, &str); 14] = [
 enum Effect {
     /// The member was written.
     Written,
-    /// Nothing, and why: a list already holds the item to be added, or does not hold the one to be removed.
+    /// No effect, with the reason: a list already contains the item to add, or does not contain the item to remove.
     Nothing(String),
 }
 
-/// Sets the wanted number of instances.
+/// Sets the desired number of instances.
 ///
 /// # Errors
 /// With status 1 when the mode has no such number, 8 when the policy does not exist.
@@ -90,7 +90,7 @@ async fn edit(
     loop {
         let found = POLICIES.read_one(exchange, policy).await?.into_value();
         let written_at = found.get("lastUpdated").and_then(Value::as_str).unwrap_or_default().to_owned();
-        // The rejection concerned the contents of the document.
+        // The hub rejected the contents of the document, and would do so again.
         if let Some((_, error)) = tried.take_if(|(basis, _)| *basis == written_at) {
             return Err(error);
         }
@@ -129,8 +129,8 @@ pub fn apply_all(document: &mut Value, changes: &[String]) -> Outcome<bool> {
     Ok(is_written)
 }
 
-/// Applies one change: `KEY=VALUE`, `KEY=null`, `KEY+=ITEM` or `KEY-=ITEM`. The order of a list stays: a new item comes last, and one that
-/// the list already holds is not moved.
+/// Applies one change: `KEY=VALUE`, `KEY=null`, `KEY+=ITEM` or `KEY-=ITEM`. The order of a list is kept: a new item is
+/// appended, and an item that the list already contains is not moved.
 fn apply(document: &mut Value, change: &str) -> Outcome<Effect> {
     let refuse = |why: &str| {
         CliError::input(
@@ -180,8 +180,7 @@ fn apply(document: &mut Value, change: &str) -> Outcome<Effect> {
     Ok(Effect::Written)
 }
 
-/// Returns whether a member holds an item. One that is absent or null holds none; none for a member that is
-/// not a list.
+/// Returns whether a list contains an item; false for an absent or null member, none for a member that is not a list.
 fn is_held(document: &Value, path: &[&str], item: &Value) -> Option<bool> {
     let mut value = document;
     for name in path {
@@ -204,7 +203,7 @@ fn remove(document: &mut Value, path: &[&str]) -> bool {
     around.and_then(Value::as_object_mut).is_some_and(|members| members.shift_remove(*name).is_some())
 }
 
-/// Returns a member, with the objects around it; a new one is null.
+/// Returns a member, creating the objects around it; a new member is null.
 fn member_of<'a>(document: &'a mut Value, path: &[&str]) -> Option<&'a mut Value> {
     path.iter().try_fold(document, |value, name| {
         if value.is_null() {
@@ -214,7 +213,7 @@ fn member_of<'a>(document: &'a mut Value, path: &[&str]) -> Option<&'a mut Value
     })
 }
 
-/// Reads a number, a truth value or a list; anything else is a text.
+/// Parses a number, a Boolean or a list; anything else is a string.
 fn value_of(text: &str) -> Value {
     let is_json = |value: &Value| !value.is_string();
     serde_json::from_str(text).ok().filter(is_json).unwrap_or_else(|| Value::from(text))

@@ -16,7 +16,7 @@ use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View, show_json_line, show_text};
 use crate::resource::kinds::{GROUPS, POLICIES};
 
-/// Between two requests of a command that follows.
+/// Pause between two requests with `--follow`.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Events are written in parallel: one with a smaller number may appear a moment after one with a larger number.
 const OVERLAP: i64 = 200;
@@ -139,7 +139,7 @@ async fn read(
 
 /// Writes the events that were not shown before, one on each line.
 fn print(context: &Context, found: Vec<RawJson>, shown: &mut BTreeSet<i64>, shows_policy: bool) -> Outcome {
-    // Before the first event of a command that follows, older ones are none of its business.
+    // A command that follows new events does not show older ones.
     let oldest = shown.first().copied().unwrap_or(0);
     for record in found {
         let event: OrchestrationEvent = record.read().unwrap_or_default();

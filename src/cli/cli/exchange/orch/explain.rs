@@ -75,7 +75,7 @@ fn empty_table() -> Table {
 fn add(table: &mut Table, found: &PlacementExplanation, is_single: bool) {
     let before = table.rows.len();
     for stage in &found.sequence {
-        // A node that was chosen takes no further instance; that is one line, not two.
+        // A chosen node that takes no further instance is one line, not two.
         for one in stage.eliminated.iter().filter(|one| is_single || !found.chosen.contains(&one.node)) {
             table.push([one.node.clone(), label(&stage.constraint).to_owned(), one.reason.clone()]);
         }
@@ -97,7 +97,7 @@ fn add(table: &mut Table, found: &PlacementExplanation, is_single: bool) {
     }
 }
 
-/// Returns the word for a constraint in texts; the API has those of another product for how many instances a node takes.
+/// Returns the displayed name of a constraint; for the number of instances on a node, the API uses the name of another product.
 fn label(constraint: &str) -> &str {
     match constraint {
         "ReplicaExclusionStatic" | "ReplicaExclusionDynamic" => "maxPerNode",

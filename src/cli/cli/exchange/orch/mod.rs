@@ -1,4 +1,4 @@
-//! `hzn exchange deployment orchestration`: what the engine runs of a deployment policy, and why (orchestration 2.8).
+//! `hzn exchange deployment orchestration`: the instances of a deployment policy, and the decisions about them (orchestration 2.8).
 
 pub mod action;
 pub(super) mod edit;
@@ -15,10 +15,10 @@ use crate::resource::kinds::POLICIES;
 use crate::stops::Force;
 use crate::wait::{self, Wait};
 
-/// Commands for what runs of a deployment policy.
+/// Commands for the instances of a deployment policy.
 #[derive(Debug, Subcommand)]
 pub enum OrchCommand {
-    /// Shows the current and the wanted instances with their nodes
+    /// Shows the current and the desired instances with their nodes
     Status {
         /// Deployment policy
         policy: String,
@@ -50,7 +50,7 @@ pub enum OrchCommand {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Runs the wanted number of instances, or one on a node; ends a stop and a freeze
+    /// Runs the desired number of instances, or one on a node; ends a stop and a freeze
     Start(action::Forceable),
     /// Stops all instances, or the one on a node, and starts none until a user does
     Stop(action::Forceable),
@@ -75,7 +75,7 @@ pub enum OrchCommand {
     Thaw(action::Chosen),
     /// Clears failed starts and stops, so that they are retried
     Clear(action::Chosen),
-    /// Sets the wanted number of instances: replicas, or flex.target
+    /// Sets the desired number of instances: replicas, or flex.target
     Scale {
         /// Deployment policy
         policy: String,
@@ -116,7 +116,7 @@ pub enum OrchCommand {
 }
 
 impl OrchCommand {
-    /// Takes the part of `status -u PART`, which is `-u CREDENTIALS` of all other commands; credentials hold a colon.
+    /// Returns the part of `status -u PART`. In all other commands `-u` means credentials, which contain a colon.
     pub fn take_part(&mut self, user: &mut UserOptions) {
         if let Self::Status { workload_unit: part @ None, .. } = self
             && user.user_pw.as_ref().is_some_and(|text| !text.contains(':'))
@@ -149,7 +149,7 @@ async fn missing_part(context: &Context, exchange: &Exchange, policy: &str, part
     CliError::not_found("node or unit of the policy", part.unwrap_or(policy), &advice)
 }
 
-/// Runs a command for what runs of a deployment policy.
+/// Runs a command for the instances of a deployment policy.
 ///
 /// # Errors
 /// Returns the error of the command.

@@ -10,7 +10,7 @@ use crate::update_text::update_text;
 
 /// Instances in one request.
 const PAGE: u16 = 1000;
-/// Keeps the parts of a branch in one word, so that a narrow terminal does not cut it.
+/// Joins the parts of a branch with no-break spaces, so that a narrow terminal does not cut it.
 pub const BLANK: &str = "\u{a0}";
 /// Reads the status of a policy, with all of its instances.
 ///
@@ -21,7 +21,7 @@ pub async fn read(context: &Context, exchange: &Exchange, policy: &str, part: Op
     Ok(View::new(document, tree(&status)))
 }
 
-/// See [`read`]; as it was sent, and as it is read.
+/// Reads the status as it was sent and as a typed value; see [`read`].
 ///
 /// # Errors
 /// See [`read`].
@@ -95,7 +95,7 @@ fn extend(document: &mut Value, first: &mut WorkloadStatus, mut page: Value, sta
 pub fn tree(status: &WorkloadStatus) -> Table {
     let mut table = Table::new(&["policy", "avail", "state", "flags", "slots", "message"])
         .keeping(&["avail", "state", "message"]);
-    // How far an update is comes first, because a narrow screen cuts the end.
+    // The progress of an update comes first, because a narrow screen cuts the end.
     let mut notes: Vec<String> = update_text(&status.update, &status.policy).into_iter().collect();
     notes.extend(expect_text(status));
     notes.extend(status.warnings.iter().cloned());
@@ -145,12 +145,12 @@ pub fn tree(status: &WorkloadStatus) -> Table {
     table
 }
 
-/// Returns the number of instances that are up and the number that is wanted, in words.
+/// Returns the numbers of running and of desired instances, in words.
 fn up_text(part: &WorkloadUnit) -> String {
     let WorkloadUnit { up, target, .. } = part;
     match (up, target) {
         (0, 0) => "none wanted".to_owned(),
-        // Those that are to stop, or that an update starts first.
+        // Instances that are to stop, or that an update starts before it stops others.
         (up, target) if up > target => format!("{up} up, {target} wanted"),
         (up, target) => format!("{up} of {target} up"),
     }
@@ -167,7 +167,7 @@ fn notes_of(instance: &Instance, preferred: Option<&str>) -> String {
     let other = other.map(|version| format!("version {version}"));
     let details: Vec<&str> = instance.violations.iter().map(|one| one.detail.as_str()).collect();
     let violations = (!details.is_empty()).then(|| format!("constraints violation: {}", details.join("; ")));
-    // The mark stays with the node, for an instance that returns there.
+    // The mark stays on the node, for an instance that returns there.
     let pinned = instance.pinned.then(|| "placed by a user".to_owned());
     let blocklisted = instance.blocklisted.clone();
     other.into_iter().chain(violations).chain(blocklisted).chain(pinned).collect::<Vec<_>>().join("; ")

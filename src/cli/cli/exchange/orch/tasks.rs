@@ -95,7 +95,7 @@ async fn require_parts(
     }
 }
 
-/// Returns whether a node is one of a policy in `org`. An agbot that has not read the policy yet does not know its nodes.
+/// Returns whether a node belongs to a policy in `org`. An agbot that has not read the policy yet does not know its nodes.
 fn has_node(status: &WorkloadStatus, org: &str, node: &str) -> bool {
     let wanted = split_name(node, org);
     let mut instances = status.workload_units.iter().flat_map(|one| &one.instances);
