@@ -1,4 +1,4 @@
-//! The calls every resource is built on: one method per HTTP method, with the statuses the API defines.
+//! The calls on which all resources are built: one method per HTTP method, with the statuses that the API defines.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,14 +20,14 @@ pub struct Client {
     transport: Transport,
     base: String,
     authorization: Option<HeaderValue>,
-    /// Organization of a person with a token who has roles in several.
+    /// Organization of a token's user who has roles in several organizations.
     organization: Option<HeaderValue>,
     /// The run of the agent that calls.
     run: Option<Arc<RunHeader>>,
     forwarded: Option<Forwarded>,
 }
 
-/// Whose request it is that an agbot makes with the credentials of a caller.
+/// Origin of a request that an agbot makes with the credentials of a caller.
 #[derive(Debug, Clone)]
 struct Forwarded {
     /// Address of the caller, when it is known.
@@ -65,7 +65,7 @@ pub struct Refusal {
     pub error: ClientError,
 }
 
-/// Names the organization that a person with a token works in.
+/// Sets the organization of a token's user.
 const ORGANIZATION: HeaderName = HeaderName::from_static("x-organization");
 /// Names the run of an agent.
 const AGENT_RUN: HeaderName = HeaderName::from_static(AGENT_RUN_HEADER);
@@ -93,7 +93,7 @@ impl Client {
         }
     }
 
-    /// Names the run of the agent in each request from now on.
+    /// Adds the run of the agent to each request from now on.
     #[must_use]
     pub fn of_run(self, run: Arc<RunHeader>) -> Self {
         Self { run: Some(run), ..self }
@@ -135,7 +135,7 @@ impl Client {
         }
     }
 
-    /// Reads JSON that must be there.
+    /// Reads JSON that must exist.
     ///
     /// # Errors
     /// [`ClientError`] for every status but 200.
@@ -222,7 +222,7 @@ impl Client {
         self.write(Method::PATCH, &path, Some(encode(body)?)).await
     }
 
-    /// Removes a resource; false when it was not there (404).
+    /// Removes a resource; false if it did not exist (404).
     ///
     /// # Errors
     /// [`ClientError`] for every status but 200, 204 and 404.
@@ -252,7 +252,7 @@ impl Client {
         }
     }
 
-    /// Sends a JSON body, or none, and returns the response whatever its status.
+    /// Sends a JSON body, or none, and returns the response regardless of its status.
     ///
     /// # Errors
     /// [`ClientError::Transport`] without a response.
@@ -265,7 +265,7 @@ impl Client {
         self.send_with(method, path, json, HeaderMap::new(), None).await
     }
 
-    /// Like [`Client::send`], with further headers and another longest wait.
+    /// Like [`Client::send`], with further headers and another timeout.
     ///
     /// # Errors
     /// [`ClientError::Transport`] without a response.
@@ -347,7 +347,7 @@ impl RawResponse {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// Returns the response to a write; an absent or unreadable body is an empty one.
+    /// Returns the response to a write; an absent or malformed body counts as empty.
     ///
     /// # Errors
     /// [`ClientError`] for every status but 200, 201 and 204.
@@ -380,7 +380,7 @@ fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, ClientError> {
 
 fn unexpected(response: &RawResponse) -> ClientError {
     let ApiResponse { code, msg } = serde_json::from_slice(&response.body).unwrap_or_default();
-    // The agent's local API explains in another form, and what is not a server of ours in none of both.
+    // The agent's local API describes errors in another format, and third-party servers in neither.
     let refusal: RefusalResponse = serde_json::from_slice(&response.body).unwrap_or_default();
     let text = || String::from_utf8_lossy(&response.body).chars().take(300).collect();
     let msg = match (code.is_empty() && msg.is_empty(), refusal.error.is_empty()) {

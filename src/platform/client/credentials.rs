@@ -34,8 +34,8 @@ impl Credentials {
         Self { org: org.into(), id: id.into(), secret: secret.into(), is_token: false }
     }
 
-    /// The token of an identity provider, for work in an organization; whose it is, the hub finds out. The id is the one that stands
-    /// for the caller.
+    /// Creates credentials from the token of an identity provider, for an organization. The hub determines the user;
+    /// the id is the placeholder for the caller.
     pub fn bearer(org: impl Into<String>, token: impl Into<String>) -> Self {
         Self { org: org.into(), id: OWN_USER.to_owned(), secret: token.into(), is_token: true }
     }
@@ -81,7 +81,7 @@ impl Credentials {
         Ok(value)
     }
 
-    /// The organization that a person with a token works in.
+    /// Returns the organization of a token's user.
     pub(crate) fn organization_header(&self) -> Result<Option<HeaderValue>, ClientError> {
         self.is_token.then(|| HeaderValue::try_from(&self.org).map_err(unfit)).transpose()
     }

@@ -6,7 +6,7 @@ use http::StatusCode;
 /// The reason why a call did not give the expected response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
-    /// The request could not be sent: bad address, bad certificate file.
+    /// The request could not be sent: invalid address or certificate file.
     #[error("the request cannot be sent: {0}")]
     Request(String),
     /// No response was received.

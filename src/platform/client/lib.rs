@@ -1,4 +1,4 @@
-//! Typed client of the exchange's and the agbot's APIs, over HTTP or straight into a router of the same process.
+//! Typed client of the exchange's and the agbot's APIs, over HTTP or directly into a router of the same process.
 //!
 //! Every other role talks to the hub through this crate, so that each runs alone and against any other
 //! implementation of the API. Secrets never reach the log.

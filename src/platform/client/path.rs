@@ -37,8 +37,8 @@ impl Path {
         segments.iter().fold(Self::new(&["orgs", org]), |path, segment| path.push(segment))
     }
 
-    /// Adds one raw segment; slashes in it are encoded. A segment of dots only would be resolved away on its way,
-    /// so its dots are encoded.
+    /// Adds one raw segment; slashes in it are encoded. The dots of a segment that consists only of dots are encoded,
+    /// because intermediaries would resolve it.
     pub fn push(mut self, segment: &str) -> Self {
         self.path.push('/');
         if segment == "." || segment == ".." {

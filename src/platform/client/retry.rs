@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The pauses of work that is tried again: the first is short, each further one twice as long, up to a limit.
+/// The pauses between retries: the first is short, each further one twice as long, up to a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryDelay {
     next: Duration,
@@ -22,7 +22,7 @@ impl RetryDelay {
         self.longest
     }
 
-    /// Returns the next pause, shortened at random by up to half, so that many that failed together do not come back together.
+    /// Returns the next pause, shortened at random by up to half, so that clients that failed together do not retry together.
     pub fn next_pause(&mut self) -> Duration {
         let pause = self.next;
         self.next = pause.saturating_mul(2).min(self.longest);

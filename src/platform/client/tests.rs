@@ -176,7 +176,7 @@ async fn next_address_is_used_while_one_does_not_respond() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let good = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await });
-    // Nothing listens on a port that was just given back.
+    // Nothing listens on a port that was just released.
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let settings = HttpSettings {
         further_urls: vec![format!("{good}/")],

@@ -96,7 +96,7 @@ enum Way {
     Router(axum::Router),
 }
 
-/// The addresses of a server. One is used until it does not respond.
+/// The addresses of a server. One of them is used until it does not respond.
 struct Urls {
     all: Vec<String>,
     current: AtomicUsize,
@@ -188,7 +188,7 @@ impl Transport {
         })
     }
 
-    /// The same connections, with an observer of the calls.
+    /// Returns a transport with the same connections and an observer of the calls.
     #[must_use]
     pub fn observed_by(self, observer: Arc<dyn Observer>) -> Self {
         Self { observer: Some(observer), ..self }
@@ -199,7 +199,7 @@ impl Transport {
         Self { way: Way::Router(router), observer: None }
     }
 
-    /// Sends one request whose URI is a path; `timeout` overrides the usual longest wait.
+    /// Sends one request whose URI is a path; `timeout` overrides the default timeout.
     pub(crate) async fn send(
         &self,
         request: Request<Bytes>,
@@ -234,7 +234,7 @@ impl Transport {
     }
 }
 
-/// Returns whether another address may do better.
+/// Returns whether the call may succeed with another address.
 fn does_not_respond(outcome: &Result<Response<Bytes>, ClientError>) -> bool {
     match outcome {
         Ok(response) => matches!(response.status().as_u16(), 502..=504),

@@ -1,4 +1,4 @@
-//! The operating system's user that the server runs as: PostgreSQL refuses to run as root.
+//! The operating system account that the server runs as, because PostgreSQL refuses to run as root.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -19,9 +19,9 @@ pub struct Account {
 const NOBODY: Account = Account { uid: 65534, gid: 65534 };
 
 impl Account {
-    /// The account to run the server of `directory` as; `None` when this process is not root and so is itself unprivileged.
+    /// Returns the account to run the server of `directory` as; `None` if this process is not root, and thus unprivileged itself.
     ///
-    /// Returns the owner of the directory when that is an ordinary user, else `postgres` when there is one, else `nobody`.
+    /// It is the owner of the directory if that is an ordinary user, else `postgres` if it exists, else `nobody`.
     #[must_use]
     pub fn for_directory(directory: &Metadata) -> Option<Self> {
         if !Uid::effective().is_root() {
@@ -36,7 +36,7 @@ impl Account {
         Some(named("postgres").or_else(|| named("nobody")).unwrap_or(NOBODY))
     }
 
-    /// Returns whether this account may pass through a directory, by the directory's mode alone.
+    /// Returns whether this account may traverse a directory, according to the mode of the directory alone.
     #[must_use]
     pub fn may_enter(self, directory: &Metadata) -> bool {
         let mode = directory.mode();
@@ -49,7 +49,7 @@ impl Account {
         }
     }
 
-    /// The innermost directory among `path` and those above it that this account may not pass through.
+    /// Returns the innermost directory among `path` and its parents that this account may not traverse.
     #[must_use]
     pub fn first_closed(self, path: &Path) -> Option<&Path> {
         path.ancestors()
@@ -72,7 +72,7 @@ fn named(name: &str) -> Option<Account> {
 
 fn main_group(uid: u32) -> Option<u32> {
     let user = User::from_uid(Uid::from_raw(uid)).ok().flatten()?;
-    // A group of id 0 would keep a privilege that the server must not have.
+    // The group with id 0 would be a privilege that the server must not have.
     let gid = (user.gid != Gid::from_raw(0)).then_some(user.gid)?;
     Group::from_gid(gid).ok().flatten().map(|group| group.gid.as_raw())
 }

@@ -23,7 +23,7 @@ pub struct Binaries {
 /// # Shape
 /// `caches`: directories for fetched programs; all are searched, the first that can be written is fetched into.
 /// # Errors
-/// When there are none and none may be, or can be, fetched.
+/// When there are none, and none may or can be fetched.
 pub async fn obtain(
     source: BinarySource,
     major: Option<u32>,
@@ -98,7 +98,7 @@ fn inspect(directory: &Path) -> Option<Binaries> {
     Some(Binaries { directory: directory.to_owned(), major })
 }
 
-/// The number in `postgres (PostgreSQL) 15.18 (Debian …)`, also of a beta such as `19beta1`.
+/// Returns the number in `postgres (PostgreSQL) 15.18 (Debian …)`, also of a beta such as `19beta1`.
 fn parse_major(text: &str) -> Option<u32> {
     let version = text.strip_prefix("postgres (PostgreSQL) ")?;
     let end = version.find(|character: char| !character.is_ascii_digit()).unwrap_or(version.len());

@@ -1,4 +1,4 @@
-//! The database cluster on disk: its version, its password, and its making by `initdb`.
+//! The database cluster on disk: its version, its password, and its creation by `initdb`.
 
 use std::fs;
 use std::path::Path;
@@ -13,14 +13,14 @@ use super::{NAME, PostgresError};
 use evenkeel_runtime::files::{FileError, random_secret, read_secret, write_private_file};
 use evenkeel_runtime::settings::Secret;
 
-/// Timeout of `initdb`; it usually takes a second, on a loaded machine far more.
+/// Timeout of `initdb`, which usually takes a second, on a loaded machine far more.
 const INITDB_LIMIT: Duration = Duration::from_secs(300);
 
-/// Size of the files of the server's log. Every write waits while the next one is made and flushed, which takes a tenth of a second with
-/// the usual 16 MiB on a modest disk.
+/// Size of the server's WAL segments. Every write waits while the next segment is created and flushed, which takes a
+/// tenth of a second with the default of 16 MiB on a modest disk.
 const LOG_SEGMENT_MIB: &str = "2";
 
-/// The version of the cluster that is there, if there is one.
+/// Returns the version of the existing cluster, if there is one.
 pub fn existing_major(home: &Home) -> Result<Option<u32>, PostgresError> {
     let path = home.data().join("PG_VERSION");
     match fs::read_to_string(&path) {
@@ -32,7 +32,7 @@ pub fn existing_major(home: &Home) -> Result<Option<u32>, PostgresError> {
     }
 }
 
-/// Creates the cluster when there is none; returns the password of its user.
+/// Creates the cluster if there is none; returns the password of its user.
 pub async fn ensure(home: &Home, binaries: &Binaries) -> Result<Secret<String>, PostgresError> {
     let password_file = home.password_file();
     if home.data().join("PG_VERSION").exists() {
@@ -42,7 +42,7 @@ pub async fn ensure(home: &Home, binaries: &Binaries) -> Result<Secret<String>, 
     write_private_file(&password_file, password.expose().as_bytes())?;
     home.give(&password_file)?;
     remove_unfinished(home.directory())?;
-    // A cluster is used only when it is whole: `initdb` works beside the final place.
+    // Only a complete cluster is used: `initdb` runs in a temporary directory next to the final one.
     let fresh = home.directory().join(format!("data.{:016x}.unfinished", rand::random::<u64>()));
     initdb(home, binaries, &fresh).await?;
     fs::rename(&fresh, home.data()).map_err(FileError::at("move into place", &fresh))?;
@@ -87,8 +87,8 @@ async fn initdb(home: &Home, binaries: &Binaries, data: &Path) -> Result<(), Pos
     Err(PostgresError::Initialise { output: last_lines(&String::from_utf8_lossy(&output.stderr), 3) })
 }
 
-/// Prepares a PostgreSQL binary to run as the server's account: in a new process group (a terminal's Ctrl-C is for this
-/// process alone), with an environment independent of the caller's.
+/// Prepares a PostgreSQL binary to run as the server's account: in a new process group, so that Ctrl-C in a terminal
+/// reaches only this process, and with an environment independent of the caller's.
 pub fn plain_command(program: &Path, home: &Home) -> Command {
     let mut command = Command::new(program);
     command.current_dir(home.directory()).env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C");

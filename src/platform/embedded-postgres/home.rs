@@ -1,6 +1,6 @@
 //! The directory that belongs to the embedded server: `postgres` in the data directory, owned by the server's account.
 //!
-//! Started by root, every directory above must let the server's account pass; where one does not, nothing is started. Earlier
+//! If root starts the server, the server's account must be able to traverse every parent directory; otherwise nothing is started. Earlier
 //! versions kept such a database elsewhere and wrote its path to the data directory, where it is still found.
 
 use std::fs;
@@ -12,7 +12,7 @@ use nix::unistd::{Uid, User};
 use super::account::Account;
 use evenkeel_runtime::files::{FileError, create_private_directory, write_private_file};
 
-/// The longest path of a socket's directory: the system's limit is 107 bytes with the socket's name.
+/// The longest path of a socket's directory: the limit of the system is 107 bytes including the name of the socket.
 const SOCKET_DIRECTORY_LIMIT: usize = 90;
 
 /// The server's directory and account.
@@ -49,7 +49,7 @@ impl Home {
         &self.directory
     }
 
-    /// The account to run its programs as, when it is not this process's own.
+    /// The account to run its programs as, if it differs from that of this process.
     pub fn account(&self) -> Option<Account> {
         self.account
     }
@@ -97,7 +97,7 @@ impl Home {
             }
         }
         let directory = std::env::temp_dir().join(format!("evenkeel-{:016x}", rand::random::<u64>()));
-        // A directory that another account created in the shared place would be an error here, never used.
+        // A directory that another account has created in the shared location is an error; it is never used.
         fs::create_dir(&directory).map_err(FileError::at("create the directory", &directory))?;
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o700))
             .map_err(FileError::at("protect", &directory))?;
@@ -113,8 +113,8 @@ impl Home {
     }
 }
 
-/// The usual directory, with a way for the server's account through private directories of root above it: through the data directory for
-/// its group only. Root's home directory is left as it is.
+/// Returns the default directory, and lets the server's account traverse private parent directories of root: the data
+/// directory for its group only. Root's home directory is not changed.
 fn reachable(data_directory: &Path, usual: PathBuf, account: Account) -> Result<PathBuf, FileError> {
     let root_home = User::from_uid(Uid::from_raw(0)).ok().flatten().map(|root| root.dir);
     if account.first_closed(data_directory) == Some(data_directory)
@@ -135,7 +135,7 @@ fn reachable(data_directory: &Path, usual: PathBuf, account: Account) -> Result<
     Ok(usual)
 }
 
-/// Lets the account's group, and no other account, traverse a directory of root.
+/// Permits the account's group, and no other account, to traverse a directory of root.
 fn let_group_pass(directory: &Path, account: Account) -> Result<(), FileError> {
     let found = fs::metadata(directory).map_err(FileError::at("read", directory))?;
     if found.uid() != 0 {

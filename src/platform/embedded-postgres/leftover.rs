@@ -1,6 +1,6 @@
-//! Stops a server that an earlier process left behind, so that the next start finds the cluster free.
+//! Stops a server that an earlier process left running, so that the cluster is free for the next start.
 //!
-//! Safe because the data directory's lock is held: the previous owner of that server is gone.
+//! This is safe because the lock of the data directory is held: the process that started that server has ended.
 
 use std::path::Path;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub async fn stop(data: &Path) -> Result<(), PostgresError> {
     let Some(pid) = running_server(data) else { return Ok(()) };
     tracing::warn!(postgres.process = pid.as_raw(), "an earlier PostgreSQL server still runs: stopping it");
     for (signal, limit) in STAGES {
-        // It may be ending already, or end between the check and the signal.
+        // It may already be ending, or end between the check and the signal.
         let _ = kill(pid, signal);
         let deadline = Instant::now() + limit;
         while Instant::now() < deadline {
@@ -37,7 +37,7 @@ pub async fn stop(data: &Path) -> Result<(), PostgresError> {
     Err(PostgresError::Leftover { process: pid.as_raw() })
 }
 
-/// The server that runs on `data`: the process that its lock file names, when that is alive and really works there.
+/// Returns the server that runs on `data`: the process that its lock file names, if it is alive and its working directory is `data`.
 pub fn running_server(data: &Path) -> Option<Pid> {
     let text = std::fs::read_to_string(data.join("postmaster.pid")).ok()?;
     let pid = Pid::from_raw(text.lines().next()?.trim().parse().ok()?);
@@ -45,7 +45,7 @@ pub fn running_server(data: &Path) -> Option<Pid> {
     (pid.as_raw() > 1 && is_alive && works_in(pid, data)).then_some(pid)
 }
 
-/// Process ids are used again: a server is known by its working directory, where the system shows it.
+/// Process ids are reused, so the server is identified by its working directory if the system reports it.
 fn works_in(pid: Pid, data: &Path) -> bool {
     match std::fs::read_link(format!("/proc/{pid}/cwd")) {
         Ok(directory) => std::fs::canonicalize(data).is_ok_and(|data| data == directory),

@@ -1,7 +1,7 @@
-//! A private PostgreSQL server: found or fetched, initialized, started, watched, restarted and stopped with the process.
+//! A private PostgreSQL server: found or downloaded, initialized, started, monitored, restarted and stopped with the process.
 //!
-//! Listens on a Unix socket in a directory that only its user may enter, and asks for a random password kept in a file of
-//! mode 0600. Ends when its owner ends, however that happens. See the design, section 2.
+//! It listens on a Unix socket in a directory that only its user may enter, and requires a random password that is kept
+//! in a file of mode 0600. It ends with its owner, however that ends. See the design, section 2.
 
 mod account;
 mod binaries;
@@ -41,7 +41,7 @@ const RESTART_PAUSE: Duration = Duration::from_millis(500);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BinarySource {
-    /// The machine's own when there are any, else fetched.
+    /// Those of the machine if there are any, else downloaded ones.
     #[default]
     Auto,
     /// Only the machine's own.
@@ -81,7 +81,7 @@ impl Default for PostgresSettings {
 /// The embedded server could not be run.
 #[derive(Debug, Error)]
 pub enum PostgresError {
-    /// No suitable programs on the machine, and fetching was not wanted.
+    /// No suitable binaries on the machine, and downloads are disabled.
     #[error(
         "no PostgreSQL {wanted} is installed on this machine: install it, allow fetching, or name a database"
     )]
@@ -115,7 +115,7 @@ pub enum PostgresError {
         /// The end of its log.
         output: String,
     },
-    /// A server that an earlier process left behind does not end.
+    /// A server that an earlier process left running does not end.
     #[error(
         "an earlier PostgreSQL server (process {process}) still runs on the data directory and does not stop"
     )]
@@ -123,7 +123,7 @@ pub enum PostgresError {
         /// Its process id.
         process: i32,
     },
-    /// The running server refuses what it must do first.
+    /// The running server rejects its initial setup.
     #[error("the embedded PostgreSQL cannot be prepared")]
     Prepare(#[source] sqlx::Error),
 }
@@ -139,7 +139,7 @@ impl PostgresError {
     }
 }
 
-/// A running embedded server. Dropping it stops the server too, without waiting.
+/// A running embedded server. Dropping it also stops the server, without waiting.
 #[derive(Debug)]
 pub struct EmbeddedPostgres {
     url: Secret<String>,
@@ -150,11 +150,11 @@ pub struct EmbeddedPostgres {
 }
 
 impl EmbeddedPostgres {
-    /// Starts the server of a data directory: finds or fetches its binaries, initializes it at first start, stops a server that
-    /// an earlier process left behind, and waits until it responds.
+    /// Starts the server of a data directory: finds or downloads its binaries, initializes it at the first start, stops
+    /// a server that an earlier process left running, and waits until it responds.
     ///
     /// # Errors
-    /// See [`PostgresError`]; nothing is left running then.
+    /// See [`PostgresError`]; nothing is left running.
     pub async fn start(
         directory: &DataDirectory,
         settings: &PostgresSettings,
@@ -205,7 +205,7 @@ impl EmbeddedPostgres {
     pub async fn stop(mut self) {
         self.stop.cancel();
         if let Some(supervisor) = self.supervisor.take() {
-            // It only fails by a panic, which has been reported already.
+            // It fails only by a panic, which has already been reported.
             let _ = supervisor.await;
         }
     }

@@ -1,4 +1,4 @@
-//! One run of the server: start, readiness, and an end that follows the end of this process.
+//! One run of the server: start, readiness, and its end, which follows the end of this process.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -25,15 +25,15 @@ const START_LIMIT: Duration = Duration::from_secs(300);
 /// Time to retry while processes of a killed server still hold its shared memory.
 const MEMORY_LIMIT: Duration = Duration::from_secs(20);
 
-/// A fast shutdown, then an immediate one; together well inside the time that a process has to drain.
+/// Timeouts of a fast shutdown and then of an immediate one; together well below the drain time of a process.
 const STOP_STAGES: [(Signal, Duration); 2] =
     [(Signal::SIGINT, Duration::from_millis(3_500)), (Signal::SIGQUIT, Duration::from_millis(1_000))];
 
 /// A log larger than this is truncated at the next start.
 const LOG_LIMIT: u64 = 8 * 1024 * 1024;
 
-/// Waits for the end of its standard input, which comes when the process that holds the other end ends in whatever way,
-/// and then stops the server, provided that the server's lock file still names it.
+/// Waits for the end of its standard input, which occurs when the process at the other end of the pipe ends for any
+/// reason, and then stops the server if its lock file still names it.
 const WATCHER: &str = r#"
     read -r word
     [ "$word" = done ] && exit 0
@@ -80,7 +80,7 @@ impl Launch {
         set("log_timezone", "UTC");
         set("timezone", "UTC");
         set("jit", "off");
-        // The usual sizes, which would shrink with the size of the log's files.
+        // The default sizes, which would otherwise shrink with the size of the WAL segments.
         set("min_wal_size", "80MB");
         set("max_wal_size", "1GB");
         if !self.is_durable {
@@ -161,7 +161,7 @@ impl Server {
         }
     }
 
-    /// Waits for the line `ready` that the server writes into its lock file; `false` when the server ended instead.
+    /// Waits for the line `ready` in the server's lock file; returns `false` if the server ended instead.
     async fn become_ready(&mut self, launch: &Launch) -> bool {
         let lock_file = launch.home.data().join("postmaster.pid");
         let pid = self.child.id().map(|id| id.to_string());
@@ -178,19 +178,19 @@ impl Server {
         }
     }
 
-    /// Waits for the server to end; returns its exit in words.
+    /// Waits for the server to end; returns a description of its exit.
     pub async fn wait(&mut self) -> String {
         let ending = self.child.wait().await;
         self.dismiss_watcher().await;
         ending.as_ref().map_or_else(ToString::to_string, ExitStatus::to_string)
     }
 
-    /// Stops the server: fast, then at once; both keep every committed write. A server that does neither in time is left to
-    /// the watcher, so that this process can end in time.
+    /// Stops the server by a fast shutdown, then by an immediate one; both keep every committed write. If neither
+    /// completes in time, the watcher takes over, so that this process can end in time.
     pub async fn stop(mut self) {
         for (signal, limit) in STOP_STAGES {
             let Some(pid) = self.child.id().and_then(|id| i32::try_from(id).ok()) else { break };
-            // The child is not reaped yet, so the id is still its own.
+            // The child has not been reaped yet, so its id has not been reused.
             let _ = kill(Pid::from_raw(pid), signal);
             if timeout(limit, self.child.wait()).await.is_ok() {
                 break;
@@ -209,7 +209,7 @@ impl Server {
     }
 }
 
-/// The small process that stops the server when this process is gone.
+/// The small process that stops the server after this process has ended.
 #[derive(Debug)]
 struct Watcher {
     child: Child,
@@ -230,7 +230,7 @@ impl Watcher {
             .process_group(0)
             .spawn()
             .inspect_err(|error| {
-                // Without a shell, a server left behind is stopped at the next start.
+                // Without a shell, a server that is left running is stopped at the next start.
                 tracing::debug!("no watcher for the embedded PostgreSQL: {error}");
             })
             .ok()?;
@@ -239,7 +239,7 @@ impl Watcher {
     }
 
     async fn dismiss(mut self) {
-        // A watcher that is gone already has nothing more to do.
+        // The watcher may already have ended.
         let _ = self.input.write_all(b"done\n").await;
         drop(self.input);
         let _ = timeout(Duration::from_secs(1), self.child.wait()).await;

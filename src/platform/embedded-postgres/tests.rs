@@ -9,7 +9,7 @@ struct Scratch(tempfile::TempDir);
 impl Scratch {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        // Root's server runs as another user, who must be let through.
+        // Root's server runs as another user, who must be able to traverse the directory.
         std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
         Self(directory)
     }

@@ -1,7 +1,8 @@
-//! Watches one connection: what it waits for, and since when.
+//! Monitors what a connection waits for, and since when.
 //!
-//! A slow client is found by three ages: of a request head that has begun, of silence, and of a write that does not move. Requests read no
-//! clock for this: they count, and who reads now and then sees what has not moved since.
+//! A slow client is detected by three ages: of an incomplete request head, of an idle connection, and of a blocked
+//! write. Requests do not read a clock for this. They increment counters, and a periodic check sees which have not
+//! changed.
 
 use std::io;
 use std::pin::Pin;
@@ -19,7 +20,7 @@ use super::{HttpLimits, HttpMetrics};
 #[derive(Debug)]
 pub struct Activity {
     begun: Instant,
-    // Here, and not beside the handler, so that a request shares no counter of references with those of other connections.
+    // Stored here and not with the handler, so that requests of different connections share no reference count.
     metrics: HttpMetrics,
     /// Random, so that the requests of two connections differ.
     first_number: u64,
@@ -32,7 +33,7 @@ pub struct Activity {
     has_logged_in: Arc<AtomicBool>,
     /// Something of a request's head has come.
     is_in_head: AtomicBool,
-    /// Milliseconds from `begun` to when a write was blocked, plus one; zero while none is.
+    /// Milliseconds from `begun` to the time at which a write was blocked, plus one; zero if none is blocked.
     write_since: AtomicU64,
 }
 
@@ -95,7 +96,7 @@ impl Activity {
     }
 }
 
-/// Since when a connection has been idle, as seen by periodic checks: the true time is at most one check interval longer.
+/// Time since when a connection has been idle, as seen by periodic checks: it may have been idle for up to one check interval longer.
 #[derive(Debug)]
 pub struct Ages {
     begun_count: u64,
@@ -120,7 +121,7 @@ impl Ages {
             *self = Self { begun_count, ..Self::new() };
             return None;
         }
-        // Between requests, HTTP/2 exchanges frames that begin no request.
+        // Between requests, HTTP/2 also exchanges frames that start no request.
         let is_multiplexed = activity.is_multiplexed.load(Ordering::Relaxed);
         if activity.is_in_head.load(Ordering::Relaxed) && !is_multiplexed {
             let since = *self.head_since.get_or_insert_with(Instant::now);
@@ -143,7 +144,7 @@ pub struct RequestInFlight {
 }
 
 impl RequestInFlight {
-    /// A number that no other request of its connection has, and hardly one of another.
+    /// A number that is unique in its connection, and almost certainly among all connections.
     pub fn number(&self) -> u64 {
         self.activity.first_number.wrapping_add(self.ordinal)
     }
@@ -163,7 +164,7 @@ impl Drop for RequestInFlight {
 /// Responses up to this size are sent as one piece: copying them costs less than several system calls.
 const SMALL_RESPONSE_BYTES: usize = 1024;
 
-/// The slices one after the other, when they fit.
+/// Returns the concatenated slices, if they fit.
 fn joined<'b>(slices: &[io::IoSlice<'_>], buffer: &'b mut [u8]) -> Option<&'b [u8]> {
     let mut length = 0;
     for slice in slices {

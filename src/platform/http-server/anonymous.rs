@@ -1,4 +1,4 @@
-//! Connections without a login, which make room for others when a listener has no more.
+//! Connections without a login, which are closed to make room for others when a listener is full.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,7 +35,7 @@ impl Connections {
         Registered { connections: self.clone(), number }
     }
 
-    /// Ends the oldest connection that is idle and has no login; false when there is none.
+    /// Closes the oldest connection that is idle and has no login; returns false if there is none.
     pub fn evict(&self) -> bool {
         let mut known = self.lock();
         known.anonymous.retain(|_, (activity, cut)| !activity.has_login() && !cut.is_cancelled());

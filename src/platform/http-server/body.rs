@@ -1,4 +1,4 @@
-//! Bodies of requests: the time in which they must arrive, and the memory that they may take together.
+//! Bodies of requests: the time in which they must arrive, and the total memory that they may use.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,10 +15,10 @@ use tokio::time::{Sleep, sleep};
 
 use crate::limit::client_prefix;
 
-/// Bytes of a body that are not counted, so that ordinary requests pass however many large ones arrive.
+/// Bytes of a body that are not counted, so that ordinary requests are admitted regardless of the number of large ones.
 const UNCOUNTED_BYTES: usize = 16 * 1024;
 
-/// The memory for bodies of requests whose responses do not exist yet.
+/// The memory for bodies of requests without a response yet.
 #[derive(Debug)]
 pub(crate) struct BodyBudget {
     limit: usize,
@@ -43,7 +43,7 @@ impl BodyBudget {
     fn try_hold(&self, client: IpAddr, bytes: usize) -> bool {
         let mut held = self.lock();
         let of_client = held.by_client.get(&client).copied().unwrap_or_default();
-        // Through this machine's own address come the clients of a proxy that is not declared.
+        // This machine's own address may be that of an undeclared proxy with many clients.
         let share = if client.is_loopback() { self.limit } else { self.share };
         if held.total + bytes > self.limit || of_client + bytes > share {
             return false;
@@ -69,7 +69,7 @@ impl BodyBudget {
     }
 }
 
-/// The bytes that one request holds of the budget, from their arrival until its response exists.
+/// The bytes of the budget that one request holds, from their arrival until its response exists.
 #[derive(Debug)]
 pub(crate) struct HeldBody {
     budget: Arc<BodyBudget>,
@@ -124,12 +124,12 @@ pub(crate) struct LimitedBody {
     body: Incoming,
     held: Arc<HeldBody>,
     limit: Duration,
-    // Made at the first wait: most bodies arrive together with their head.
+    // Created at the first wait, because most bodies arrive together with their head.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl LimitedBody {
-    /// Wraps a body, and returns what it holds; an empty one needs no limit.
+    /// Wraps a body, and returns its share of the budget; an empty body needs no limit.
     pub fn wrap(
         body: Incoming,
         limit: Duration,

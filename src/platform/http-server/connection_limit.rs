@@ -13,7 +13,7 @@ pub struct ConnectionLimit {
     taken: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// The permit of one connection, given back when dropped.
+/// The permit of one connection, which is returned when dropped.
 #[derive(Debug)]
 pub struct ConnectionPermit {
     limit: Arc<ConnectionLimit>,
@@ -21,7 +21,7 @@ pub struct ConnectionPermit {
 }
 
 impl ConnectionLimit {
-    /// At most `limit` for each address, 0 for any number.
+    /// Creates a limit of `limit` connections for each address, 0 for no limit.
     pub fn new(limit: usize) -> Self {
         Self { limit, taken: Mutex::default() }
     }

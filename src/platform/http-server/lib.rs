@@ -48,15 +48,16 @@ pub struct HttpLimits {
     pub body_time: Duration,
     /// Without a request under way.
     pub idle_time: Duration,
-    /// The same before a request of the connection had good credentials.
+    /// The same for connections without a request with valid credentials.
     pub anonymous_idle_time: Duration,
-    /// For which a client may refuse to read what is written to it.
+    /// Time for which a client may leave written data unread.
     pub stall_time: Duration,
-    /// Connections at the same time; more of them wait to be accepted.
+    /// Maximum number of connections; further ones wait to be accepted.
     pub connection_count: usize,
-    /// Connections from one address, 0 for no limit; more are closed at once. This machine itself has none.
+    /// Maximum number of connections from one address, 0 for no limit; further ones are closed at once. Connections
+    /// from this machine are not limited.
     pub connections_per_address: usize,
-    /// From shutdown until the connections that are still busy are cut.
+    /// Time from shutdown until connections that are still busy are closed.
     pub drain_time: Duration,
 }
 
@@ -172,7 +173,7 @@ pub struct HttpServer {
 }
 
 impl HttpServer {
-    /// Serves until `shutdown`; returns when the last connection has ended, or has been cut after the drain time.
+    /// Serves until `shutdown`; returns when the last connection has ended, or was closed after the drain time.
     pub async fn serve(self, shutdown: CancellationToken) {
         let Self { listener, handler, limits, tls, metrics } = self;
         let connections = TaskTracker::new();
@@ -222,7 +223,7 @@ async fn accept(
             match listener.accept().await {
                 Ok((stream, peer)) => return (stream, peer, permit),
                 Err(error) => {
-                    // The client went away already, or this process has no free file: either passes.
+                    // The client has already disconnected, or this process has no free file descriptor; both are temporary.
                     tracing::debug!("cannot accept a connection: {error}");
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
@@ -232,7 +233,7 @@ async fn accept(
     shutdown.run_until_cancelled(next).await
 }
 
-/// Waits for a permit for another connection. Those without a login make room while there is none.
+/// Waits for a permit for another connection. While there is none, connections without a login are closed.
 async fn permit(permits: &Arc<Semaphore>, open: &Connections) -> OwnedSemaphorePermit {
     if let Ok(permit) = permits.clone().try_acquire_owned() {
         return permit;
@@ -279,7 +280,7 @@ impl Host {
     ) {
         let _open = self.metrics.open_connection();
         let _permit = permit;
-        // Small responses must not wait for more data; a socket that refuses this option is closed anyway.
+        // Small responses must not wait for more data. Only a socket that is already closed refuses this option.
         let _ = stream.set_nodelay(true);
         let Some(tls) = &self.tls else { return self.serve_connection(stream, peer).await };
         let handshake = tokio::time::timeout(self.limits.header_time, tls.acceptor().accept(stream));
@@ -304,7 +305,7 @@ impl Host {
         tokio::pin!(connection);
         let mut is_draining = false;
         let mut ages = Ages::new();
-        // In a set, the signal is polled when it is woken, and not with every request: its locks are those of all connections.
+        // In a set, the signal is polled only when it is woken and not with every request, because all connections share its locks.
         let mut signals = FuturesUnordered::from_iter([self.signal(false, &evicted)]);
         loop {
             tokio::select! {
@@ -331,7 +332,7 @@ impl Host {
         }
     }
 
-    /// Waits for what a connection must do besides its requests.
+    /// Waits for events of a connection besides its requests.
     async fn signal(&self, is_draining: bool, cut: &CancellationToken) -> Signal {
         let shortest =
             self.limits.header_time.min(self.limits.idle_time).min(self.limits.anonymous_idle_time);
@@ -349,7 +350,7 @@ impl Host {
         builder
             .http1()
             .timer(TokioTimer::new())
-            // Activity watches the times, with one timer a connection instead of one a request.
+            // [`Activity`] monitors the times, with one timer per connection instead of one per request.
             .header_read_timeout(None)
             .max_headers(self.limits.header_count)
             .max_buf_size(self.limits.header_bytes);

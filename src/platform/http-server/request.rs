@@ -1,4 +1,4 @@
-//! One request on its way through the router: its id, its remote address, its time limits, its count.
+//! One request to the router: its id, remote address, time limits and count.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -94,7 +94,7 @@ impl RequestHandler {
         Self { middleware, ..self }
     }
 
-    /// Handles certain requests with a function before the router. It sees them unchanged.
+    /// Handles certain requests with a function before the router. The function gets them unchanged.
     #[must_use]
     pub fn with_shortcut(
         self,
@@ -134,7 +134,7 @@ impl RequestHandler {
         };
         request.extensions_mut().insert(ConnectInfo(peer));
         request.extensions_mut().insert(client.clone());
-        // The router's parts need not know this crate: they find the id where clients send it.
+        // The handlers do not depend on this crate: they find the id in the header in which clients send it.
         request.headers_mut().insert(REQUEST_ID.clone(), id.header());
         self.router.clone().call(request).map(|Ok(response)| response).boxed()
     }
@@ -196,7 +196,7 @@ impl hyper::service::Service<Request<Incoming>> for RequestService {
 /// A request in flight.
 pub struct RequestUnderWay {
     response: PendingResponse,
-    /// Admission that is finished with the response; taken once the response exists.
+    /// Admission that is completed with the response; taken once the response exists.
     admitted: Option<(Middleware, Admitted)>,
     /// The memory of its body, held until the response exists.
     held: Option<Arc<HeldBody>>,

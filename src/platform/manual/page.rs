@@ -1,4 +1,4 @@
-//! The pages of `docs/`, as every listener serves them below `/manual/`.
+//! The pages of `docs/`, which every listener serves below `/manual/`.
 
 use axum::extract::Path;
 use axum::http::{StatusCode, header};

@@ -125,7 +125,7 @@ impl Metrics {
         self.insert(name, "gauge", help, labels, Series::One(Box::new(read)));
     }
 
-    /// A counter that is kept elsewhere and read by calling `read`.
+    /// Registers a counter that is kept elsewhere and read by calling `read`.
     pub fn counted(
         &self,
         name: &'static str,
@@ -188,7 +188,7 @@ impl Metrics {
         self.render_without(&[])
     }
 
-    /// Returns all metrics as text that names nothing of a user: values that differ only in a label with names are added up.
+    /// Returns all metrics as text without names that users have given: values that differ only in such a label are summed up.
     #[must_use]
     pub fn render_public(&self) -> String {
         self.render_without(&NAMING)

@@ -11,7 +11,7 @@ pub enum OidcError {
     /// The token is not accepted.
     #[error("the bearer token is not accepted: {0}")]
     Refused(String),
-    /// The provider's keys are not known and cannot be fetched now.
+    /// No keys of the provider are known, and they cannot be fetched now.
     #[error("the identity provider does not respond: {0}")]
     Unavailable(String),
 }

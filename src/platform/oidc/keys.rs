@@ -39,7 +39,7 @@ impl KeySet {
         self.0.is_empty()
     }
 
-    /// Returns the key for a token: the one it names, or the only one that fits when it names none.
+    /// Returns the key for a token: the one that it names, or the only suitable one if it names none.
     pub(crate) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<DecodingKey> {
         let mut fitting = self.0.iter().filter(|key| {
             key.algorithms.contains(&algorithm)
@@ -55,7 +55,7 @@ fn usable(jwk: Jwk) -> Option<Key> {
     if !matches!(jwk.common.public_key_use, None | Some(PublicKeyUse::Signature)) {
         return None;
     }
-    // Symmetric keys must not be published: every reader of the set could sign.
+    // Symmetric keys must not be published, because every reader of the set could sign with them.
     let algorithms: &'static [Algorithm] = match &jwk.algorithm {
         AlgorithmParameters::RSA(_) => &[
             Algorithm::RS256,

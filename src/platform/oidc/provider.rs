@@ -1,4 +1,4 @@
-//! The provider: its keys in memory, fetched when needed, old or unknown, but no more often than the settings allow.
+//! The provider: its keys in memory, fetched when they are missing or outdated, but no more often than the settings allow.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -114,8 +114,8 @@ impl Provider {
         (age <= TRUSTED_FOR).then(|| (held.keys.clone(), age))
     }
 
-    /// Fetches the keys, unless a fetch was tried since `requested_at` or too short a time ago. A fetch that has begun continues when
-    /// the request that started it is gone.
+    /// Fetches the keys, unless a fetch was tried since `requested_at` or too recently. A fetch continues even if the
+    /// request that started it is canceled.
     async fn refresh(&self, requested_at: Instant) -> Result<(), OidcError> {
         let provider = self.clone();
         let work = tokio::spawn(async move {

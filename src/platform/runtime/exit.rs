@@ -1,6 +1,6 @@
-//! The exit statuses of every subcommand, and the one message a failure prints.
+//! The exit statuses of all subcommands, and the message of a failure.
 //!
-//! The table for readers is `docs/reference/exit-codes.md`; a test keeps the two equal.
+//! The table is also in `docs/reference/exit-codes.md`; a test compares the two.
 
 use std::error::Error;
 use std::fmt;
@@ -22,7 +22,7 @@ pub enum ExitStatus {
     Address = 3,
     /// The data directory (or a file in it) cannot be used.
     DataDirectory = 4,
-    /// The database is not there, or refuses the login.
+    /// The database does not respond, or refuses the login.
     DatabaseUnreachable = 5,
     /// The database was migrated by a newer version of the program.
     DatabaseNewer = 6,
@@ -34,12 +34,12 @@ pub enum ExitStatus {
     NotDrained = 9,
     /// The source of an import is not the database of a reference exchange at the level that the import understands.
     ImportSource = 10,
-    /// The import left rows out that cannot be taken; all others are there (or would be, in a dry run).
+    /// The import left out invalid rows; all others were imported (or would be, in a dry run).
     ImportIncomplete = 11,
 }
 
 impl ExitStatus {
-    /// Every status with the words of the table in the documentation.
+    /// Every status with its description in the documentation.
     pub const TABLE: [(ExitStatus, &'static str); 12] = [
         (ExitStatus::Success, "done, or stopped cleanly by a signal"),
         (ExitStatus::Failure, "any other failure"),

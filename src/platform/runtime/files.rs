@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::exit::ExitStatus;
 use crate::settings::Secret;
 
-/// The largest secret file that is read; a path to something else is a mistake.
+/// Maximum size of a secret file; a larger file is not a secret.
 const SECRET_LIMIT: u64 = 64 * 1024;
 
 /// A file or directory could not be used.
@@ -73,7 +73,7 @@ impl DataDirectoryError {
 #[derive(Debug)]
 pub struct DataDirectory {
     path: PathBuf,
-    // It ends with the process too, whatever way that ends.
+    // The lock is also released when the process ends, however it ends.
     _lock: FileLock,
 }
 
@@ -111,7 +111,7 @@ fn create_parents(path: &Path) -> Result<(), FileError> {
         .map_err(FileError::at("create the directory", parent))
 }
 
-/// Returns whether a directory holds nothing but what a role keeps in it: it is empty, or has been locked by one before.
+/// Returns whether a directory is used only by a role: it is empty, or has been locked by one before.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -120,8 +120,8 @@ pub fn holds_nothing_else(directory: &Path) -> Result<bool, FileError> {
     Ok(is_empty || directory.join("lock").exists())
 }
 
-/// Gives a directory that the caller has locked the mode 0700. One that belongs to another account, or that
-/// holds other files according to `is_own`, keeps its mode, with a line in the log.
+/// Sets the mode of a directory that the caller has locked to 0700. A directory that belongs to another account, or
+/// contains other files according to `is_own`, keeps its mode, with a line in the log.
 ///
 /// # Errors
 /// When its mode cannot be read or changed.
@@ -156,7 +156,7 @@ fn lock(directory: &Path) -> Result<FileLock, DataDirectoryError> {
         Ok(lock) => lock,
         Err(TryLockError::WouldBlock) => {
             let mut process = String::new();
-            // Only for the message: an unreadable lock file still means that another process holds it.
+            // Only for the message; an unreadable lock file still means that another process holds the lock.
             let _ = file.take(32).read_to_string(&mut process);
             let process = Some(process.trim().to_owned()).filter(|id| !id.is_empty());
             return Err(DataDirectoryError::Locked { path: directory.to_owned(), process });
@@ -190,7 +190,7 @@ impl FileLock {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // If this fails, the last copy of the file releases the lock.
+        // If this fails, closing the last copy of the file releases the lock.
         let _ = self.0.unlock();
     }
 }
@@ -223,7 +223,7 @@ fn state_directory(is_root: bool, state: Option<OsString>, home: Option<OsString
     }
 }
 
-/// Replaces `path` with `content`, mode 0600, all or nothing, also across a power failure.
+/// Replaces `path` with `content`, mode 0600, atomically, even in case of a power failure.
 ///
 /// # Errors
 /// When the directory or file cannot be written.
@@ -232,7 +232,7 @@ pub fn write_private_file(path: &Path, content: &[u8]) -> Result<(), FileError> 
     let partial = path.with_extension(format!("{:016x}.partial", rand::random::<u64>()));
     let written = write_new(&partial, content).and_then(|()| fs::rename(&partial, path));
     if written.is_err() {
-        // The partial file is worthless; the error that matters is the first one.
+        // The partial file is useless; the first error is the relevant one.
         let _ = fs::remove_file(&partial);
     }
     written.and_then(|()| File::open(directory)?.sync_all()).map_err(FileError::at("write", path))
@@ -247,7 +247,7 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
 /// Reads a secret from a file, without the line end that editors add.
 ///
 /// # Errors
-/// When the file cannot be read, is empty, is not UTF-8 text or is absurdly large.
+/// When the file cannot be read, is empty, is not UTF-8 or is too large.
 pub fn read_secret(path: &Path) -> Result<Secret<String>, FileError> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(SECRET_LIMIT + 1).read_to_string(&mut text));
@@ -387,7 +387,7 @@ mod tests {
         assert_eq!(directory(false, None, None), None);
     }
 
-    /// As a child process that is being started has one.
+    /// Like the copy of a child process that is being started.
     #[test]
     fn lock_ends_when_it_is_dropped_although_the_file_is_open_elsewhere() {
         let directory = tempfile::tempdir().unwrap();

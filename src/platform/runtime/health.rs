@@ -48,7 +48,7 @@ impl Health {
         Self { metrics_token: token, ..self }
     }
 
-    /// Adds a dependency, or replaces the one with this name. `probe` returns why it is unavailable, in words without secrets.
+    /// Adds a dependency, or replaces the one with this name. `probe` returns why it is unavailable, as a message without secrets.
     pub fn depend<F, A>(&self, name: &'static str, probe: F)
     where
         F: Fn() -> A + Send + Sync + 'static,
@@ -58,7 +58,7 @@ impl Health {
         self.probes.write().unwrap_or_else(PoisonError::into_inner).insert(name, probe);
     }
 
-    /// Asks every dependency; the first part is whether the process is ready.
+    /// Checks every dependency; the first part is whether the process is ready.
     pub async fn report(&self) -> (bool, Value) {
         let probes = self.probes.read().unwrap_or_else(PoisonError::into_inner).clone();
         let draining = self.shutdown.is_cancelled();

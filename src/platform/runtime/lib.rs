@@ -1,6 +1,6 @@
 //! The environment of every long-running role: settings, files, life cycle, telemetry, workers.
 //!
-//! Knows nothing of nodes, policies or agreements. See the design, sections 2 and 6.
+//! Independent of nodes, policies and agreements. See the design, sections 2 and 6.
 
 pub mod browser;
 pub mod exit;

@@ -1,7 +1,7 @@
-//! Freed memory goes back to the operating system.
+//! Returns freed memory to the operating system.
 //!
-//! The allocator of glibc keeps what was freed between blocks that are still in use, so that a hub would stay as large as its peak: after 100,000
-//! instances were scaled back to three, 40 of 68 MB.
+//! The allocator of glibc keeps freed memory between blocks that are still in use, so that a hub would stay as large as
+//! its peak: 40 of 68 MB after 100,000 instances were scaled back to three.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::worker::Worker;
 
 /// Least pause between two passes.
 const LEAST_PAUSE: Duration = Duration::from_secs(60);
-/// Reciprocal of the share of time that passes take at most: a pass blocks every thread that allocates.
+/// Reciprocal of the maximum share of time for passes, because a pass blocks every thread that allocates.
 const SHARE: u32 = 1_000;
 
 /// Returns freed memory now and then.
@@ -32,7 +32,7 @@ impl Worker for FreedMemory {
 
     async fn pass(&mut self) -> Result<(), JoinError> {
         let began = Instant::now();
-        // A pass that cannot be started, because the process stops, returns nothing.
+        // A pass that cannot be started because the process is stopping returns nothing.
         tokio::task::spawn_blocking(return_freed).await?;
         self.pause = LEAST_PAUSE.max(began.elapsed().saturating_mul(SHARE));
         Ok(())

@@ -20,7 +20,7 @@ pub fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T
 /// Raises the limit on open files to what the system allows this process.
 pub fn raise_file_limit() {
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        // The usual limit also works, only with fewer clients.
+        // The default limit works, too, with fewer clients.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
 }

@@ -1,19 +1,19 @@
-//! The id of the request that a task responds to: taken from the client or generated, repeated in the response and in every log line.
+//! The id of the request that a task handles: set by the client or generated, and repeated in the response and in every log line.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// The header that carries the id, in requests and responses.
 pub static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The longest id that is taken over from a client.
+/// The longest id that is accepted from a client.
 const MAX_LENGTH: usize = 64;
 
 tokio::task_local! {
-    /// The request that this task responds to. A span would carry it to the log, too, at ten times the cost for each request.
+    /// The request that this task handles. A span would add it to the log, too, at ten times the cost per request.
     static CURRENT: RequestId;
 }
 
-/// Calls `read` with the id of the request that the current task responds to; `None` outside of a request.
+/// Calls `read` with the id of the request that the current task handles; `None` outside of a request.
 pub(crate) fn with_current<T>(read: impl FnOnce(&str) -> T) -> Option<T> {
     CURRENT.try_with(|id| read(id.as_str())).ok()
 }
@@ -25,12 +25,12 @@ pub struct RequestId(Source);
 #[derive(Clone, Debug)]
 enum Source {
     Client(HeaderValue),
-    // Inline: a header value is reference-counted, and counting costs as much as writing it again.
+    // Stored inline, because the reference count of a header value costs as much as writing it again.
     Generated([u8; 16]),
 }
 
 impl RequestId {
-    /// Returns the client's own id when it is a short visible text.
+    /// Returns the client's id if it is a short text of visible characters.
     #[must_use]
     pub fn from_client(headers: &HeaderMap) -> Option<Self> {
         let value = headers.get(&REQUEST_ID)?;
@@ -43,7 +43,7 @@ impl RequestId {
     #[must_use]
     pub fn from_number(number: u64) -> Self {
         let mut digits = [0; 16];
-        // Formatting would grow a string piece by piece, for every request.
+        // Formatting would reallocate a string several times for every request.
         for (digit, shift) in digits.iter_mut().zip((0..u64::BITS).step_by(4).rev()) {
             *digit = b"0123456789abcdef"[(number >> shift) as usize & 15];
         }

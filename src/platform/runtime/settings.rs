@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::exit::{ExitStatus, Failure};
 
-/// A value that is never printed: not by `Debug`, not in an error, not in a log.
+/// A value that is never printed by `Debug`, in an error or in a log.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Secret<T>(T);
@@ -24,7 +24,7 @@ impl<T> Secret<T> {
         Self(value)
     }
 
-    /// The value itself. Call this only where it is used, never to print it.
+    /// Returns the value itself. Call this only to use the value, never to print it.
     pub fn expose(&self) -> &T {
         &self.0
     }
@@ -89,7 +89,7 @@ pub enum SettingsError {
     },
 }
 
-// The whole text of a TOML error quotes the line, which may hold a secret.
+// The full text of a TOML error quotes the line, which may contain a secret.
 fn first_line(error: &toml::de::Error) -> String {
     error.message().lines().next().unwrap_or_default().to_owned()
 }
@@ -119,7 +119,7 @@ impl SettingsFile {
     /// Reads `path`, or nothing when it is `None`.
     ///
     /// # Shape
-    /// `known`: the keys of every role, so that one file serves them all and a misspelt key is still found.
+    /// `known`: the keys of all roles, so that one file can be used for all of them and misspelled keys are still detected.
     /// # Errors
     /// When the file cannot be read, is not TOML, or has a key outside `known`.
     pub fn read(path: Option<&Path>, known: &[&[&str]]) -> Result<Self, SettingsError> {
@@ -138,7 +138,7 @@ impl SettingsFile {
     /// The value of `key`: `given` (from option or environment), else the file's.
     ///
     /// # Errors
-    /// [`SettingsError::BadValue`] when the file's value does not fit.
+    /// [`SettingsError::BadValue`] when the file's value is invalid.
     pub fn fill<T: DeserializeOwned>(&self, key: &str, given: Option<T>) -> Result<Option<T>, SettingsError> {
         let (None, Some(value)) = (&given, self.table.get(key)) else { return Ok(given) };
         value.clone().try_into().map(Some).map_err(|source| SettingsError::BadValue {
@@ -167,10 +167,10 @@ macro_rules! settings {
             /// The keys of this group in the configuration file.
             $visibility const KEYS: &'static [&'static str] = &[$($key),*];
 
-            /// Takes from `file` what neither option nor environment gave.
+            /// Fills in from `file` what neither option nor environment has set.
             ///
             /// # Errors
-            /// When a value of the file does not fit.
+            /// When a value of the file is invalid.
             $visibility fn over(self, file: &$crate::settings::SettingsFile) -> Result<Self, $crate::settings::SettingsError> {
                 Ok(Self { $($field: file.fill($key, self.$field)?,)* })
             }

@@ -1,6 +1,6 @@
 //! Logs on standard error: readable lines or JSON, filtered by level and module.
 //!
-//! Standard output belongs to data. Credentials and bodies are never logged, at any level.
+//! Standard output is reserved for data. Credentials and bodies are never logged, at any level.
 
 use std::fmt;
 use std::io::IsTerminal;
@@ -77,7 +77,7 @@ pub fn start(format: LogFormat, filter: &str) -> Result<(), FilterError> {
 const TEXT_END: &str = "\n";
 const JSON_END: &str = "}\n";
 
-/// Lines that name the request they belong to, if any, and hold nothing that a terminal obeys.
+/// Formats lines with the request they belong to, if any, and without control sequences of terminals.
 struct OfRequest<F> {
     line: F,
     /// The suffix of each line, after the name.
@@ -106,14 +106,14 @@ where
     }
 }
 
-/// Returns a line of text without what would make it two, or what a terminal obeys, apart from the colors of the line itself.
+/// Returns a line of text without line breaks and control sequences of terminals, apart from the colors of the line itself.
 fn one_line(line: &str) -> String {
     let (text, end) = line.strip_suffix(TEXT_END).map_or((line, ""), |text| (text, TEXT_END));
     let safe = neutralized(text).replace('\n', "\\n").replace('\r', "\\r");
     format!("{safe}{end}")
 }
 
-/// A line with the id of its request. Ids are visible ASCII, but may hold quotes.
+/// Returns a line with the id of its request. Ids are visible ASCII, but may contain quotes.
 fn named(line: &str, end: &str, id: &str) -> String {
     let id = serde_json::Value::from(id);
     match line.strip_suffix(end) {

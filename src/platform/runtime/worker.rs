@@ -33,7 +33,7 @@ pub trait Worker: Send + 'static {
     /// Runs one pass; safe to repeat.
     fn pass(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Returns the pause before the next pass; up to a tenth is added at random, so that processes do not run in step.
+    /// Returns the pause before the next pass; up to a tenth is added at random, so that processes do not run in lockstep.
     fn pause(&self) -> Duration;
 
     /// Returns the pause before the first pass.
@@ -41,8 +41,8 @@ pub trait Worker: Send + 'static {
         Duration::ZERO
     }
 
-    /// Waits for a signal that makes the next pass due at once; never, unless the worker has one. It is dropped when the pause ends, so it must
-    /// be cancel safe.
+    /// Waits for a signal that makes the next pass due at once; never returns for a worker without signals. It is
+    /// dropped when the pause ends, so it must be cancel safe.
     fn signaled(&mut self) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }
@@ -64,7 +64,7 @@ pub struct WorkerStatus {
     pub failure: Option<String>,
 }
 
-/// The workers of one role of a process, with how their passes went. Clones share the statuses.
+/// The workers of one role of a process, with the results of their passes. Clones share the statuses.
 #[derive(Clone, Debug, Default)]
 pub struct Workers {
     statuses: Arc<Mutex<BTreeMap<&'static str, WorkerStatus>>>,
@@ -147,7 +147,7 @@ impl Workers {
     }
 }
 
-/// Passes that failed one after the other. The same failure is logged from time to time only: a server may be away for hours.
+/// Consecutive failed passes. The same failure is logged only from time to time, because a server may be unreachable for hours.
 #[derive(Debug)]
 struct Failures {
     since: Instant,

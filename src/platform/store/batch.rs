@@ -1,4 +1,4 @@
-//! One transaction for many callers: while one batch is written, the next one collects.
+//! One transaction for many callers: while one batch is written, the next one is collected.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,8 +10,8 @@ const MOST: usize = 256;
 /// A work item with the channel of its result.
 type Waiting<Work, Output> = (Work, oneshot::Sender<Output>);
 
-/// Collects the work of concurrent callers. One batch is written at a time: with several, each would be smaller, and many small
-/// ones take longer than few large ones.
+/// Collects the work of concurrent callers. Only one batch is written at a time: concurrent batches would be smaller,
+/// and many small transactions take longer than a few large ones.
 #[derive(Debug)]
 pub struct Batches<Work, Output> {
     waiting: Mutex<Vec<Waiting<Work, Output>>>,

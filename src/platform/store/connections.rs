@@ -1,8 +1,9 @@
 //! Connections that are reused without a test.
 //!
-//! A connection that returns to the pool is tested with a round trip to the server after each use. That is right after an aborted
-//! use, whose response may still be in flight, and a waste after a normal one. So connections that ended normally are kept here;
-//! the pool gets the others, those that stay idle, and each from time to time so that it can check their age.
+//! The pool tests a returned connection with a round trip to the server after each use. After an aborted use, whose
+//! response may still be in flight, that is necessary; after a normal one it is wasted. Therefore connections whose use
+//! ended normally are kept here. The others return to the pool, and so do idle ones, and each connection from time to
+//! time, so that the pool can check its age.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +17,7 @@ use crate::error::StoreError;
 
 /// Time for which an idle connection is kept, and assumed alive by the pool.
 pub const TRUSTED: Duration = Duration::from_millis(500);
-/// Number of uses of a connection until the pool checks its age.
+/// Number of uses after which a connection returns to the pool, which checks its age.
 const USES: u32 = 1_000;
 /// Timeout of the test of an idle connection.
 const TEST_LIMIT: Duration = Duration::from_secs(3);
@@ -32,7 +33,7 @@ pub struct ConnectionUsage {
     pub waiting: usize,
 }
 
-/// The pool, and the connections that ended normally a moment ago.
+/// The pool, and the connections whose last use ended normally a moment ago.
 #[derive(Debug)]
 pub struct Connections {
     pool: PgPool,
@@ -75,7 +76,7 @@ impl Connections {
         ConnectionUsage { used: open.saturating_sub(idle), idle: idle.min(open), waiting }
     }
 
-    /// Returns a connection that ended normally a moment ago, or an idle one that is still alive, else one of the pool.
+    /// Returns a connection whose last use ended normally a moment ago, or an idle one that is still alive, else one of the pool.
     ///
     /// # Errors
     /// Those of the pool.
@@ -84,14 +85,15 @@ impl Connections {
             return Ok(connection);
         }
         let _waits = Waits::new(&self.waiting);
-        // One that returned before this caller was registered as waiting.
+        // A connection may have returned before this caller was registered as waiting.
         if let Some(connection) = self.reuse_last().await {
             return Ok(connection);
         }
         Ok(self.lend(self.pool.acquire().await?, 0))
     }
 
-    /// Returns the connection that was used last. When it was idle it is tested, and the others, idle for longer, go to the pool.
+    /// Returns the connection that was used last. If it was idle, it is tested, and the others, which have been idle
+    /// for longer, return to the pool.
     async fn reuse_last(self: &Arc<Connections>) -> Option<Connection> {
         let (last, idle) = {
             let mut kept = self.kept();
@@ -130,7 +132,7 @@ impl Connections {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes every connection when it returns, and waits for that.
+    /// Closes every connection as it returns, and waits until all are closed.
     pub async fn close(&self) {
         let closed = self.pool.close();
         drop(std::mem::take(&mut *self.kept()));
@@ -196,7 +198,7 @@ impl Drop for Connection {
                     }
                 });
             }
-            // Without a runtime the connection closes soon: the server rolls back.
+            // Without a runtime the connection is closed soon, and the server rolls back.
             Err(_) => connection.close_on_drop(),
         }
     }
@@ -212,7 +214,7 @@ impl Transaction {
     /// # Errors
     /// When the server does not respond.
     pub async fn begin(mut connection: Connection) -> Result<Transaction, StoreError> {
-        // From here on a drop rolls it back, whether it has begun or not.
+        // From here on a drop rolls back, whether or not the transaction has begun.
         connection.is_open = true;
         sqlx::raw_sql("BEGIN").execute(&mut *connection).await?;
         Ok(Transaction(connection))

@@ -20,15 +20,15 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// Time for which a request waits for a connection when the server does not respond.
 const UNREACHABLE_AFTER: Duration = Duration::from_secs(10);
-/// Timeout of the diagnosis: an absent server refuses at once, and a silent one reports nothing.
+/// Timeout of the diagnosis. A server that is down refuses the connection at once; one that does not respond gives no reason.
 const REASON_AFTER: Duration = Duration::from_secs(1);
 
-/// Limits of all connections of the pool. A process that is suspended, or lost with its machine, in the middle of a transaction must not
-/// keep its rows from others for longer than they would wait for a process that died.
+/// Limits of all connections of the pool. A process that is suspended, or lost with its machine, in the middle of a
+/// transaction must not block others for longer than a process that died.
 const LIMITS: [(&str, &str); 2] =
     [("statement_timeout", "45s"), ("idle_in_transaction_session_timeout", "10s")];
 
-/// Multiple of that wait when the server does respond but all connections are in use.
+/// Multiple of that wait if the server responds but all connections are in use.
 const BUSY_WAITS: u32 = 3;
 
 /// A pool of connections to one PostgreSQL database.
@@ -53,7 +53,7 @@ impl Database {
             .max_connections(max_connections)
             .min_connections(1)
             .acquire_timeout(UNREACHABLE_AFTER)
-            // A connection is tested when it returns; only an idle one is worth another round trip.
+            // A connection is tested when it returns, so that only an idle one needs another test.
             .test_before_acquire(false)
             .before_acquire(|connection, usage| {
                 Box::pin(async move { Ok(usage.idle_for < TRUSTED || connection.ping().await.is_ok()) })
@@ -64,7 +64,7 @@ impl Database {
             Err(sqlx::Error::PoolTimedOut) => return Err(why_unreachable(&options).await.into()),
             pool => pool?,
         };
-        // The name of a collation does not reveal its order.
+        // The name of a collation does not determine its order.
         let orders_by_bytes = sqlx::query_scalar!(
             r#"-- database.orders_by_bytes
             SELECT 'B' < 'a' AND 'a-b' < 'aa' AND 'z' < 'é' AS "is_so!""#
@@ -105,7 +105,7 @@ impl Database {
     ) -> Result<T, E> {
         let mut connection = self.acquire().await?;
         let value = work(&mut connection).await?;
-        // Its last statement has completed: the connection needs no test.
+        // Its last statement has completed, so the connection needs no test.
         connection.release();
         Ok(value)
     }
@@ -125,7 +125,7 @@ impl Database {
         }
     }
 
-    /// Returns whether all allowed connections are open and in use: then the server responds, but to others.
+    /// Returns whether all permitted connections are open and in use, which means that the server does respond.
     fn is_busy(&self) -> bool {
         let pool = self.pool();
         pool.num_idle() == 0 && pool.size() >= pool.options().get_max_connections()
@@ -179,7 +179,7 @@ where
     }
 }
 
-/// The attempts of one write. No generic part of [`retry`], so that it is compiled once.
+/// The attempts of one write. Separate from [`retry`], which is generic, so that it is compiled once.
 struct Attempts {
     name: &'static str,
     started: Instant,
@@ -205,7 +205,7 @@ impl Attempts {
     }
 }
 
-/// Lets [`retry`] decide whether an error of the caller's own type is retryable.
+/// Reports to [`retry`] whether an error of the caller's own type is retryable.
 pub trait AsStoreError {
     /// The store's error inside, if it is one.
     fn as_store_error(&self) -> Option<&StoreError>;
@@ -232,11 +232,11 @@ pub async fn listen(database: &Database, channels: &[&str]) -> Result<Listener, 
     Ok(listener)
 }
 
-/// Returns why a server cannot be reached: a pool retries until its timeout, and reports only that.
+/// Returns why a server cannot be reached, because a pool retries until its timeout and reports only that.
 async fn why_unreachable(options: &PgConnectOptions) -> sqlx::Error {
     match tokio::time::timeout(REASON_AFTER, PgConnection::connect_with(options)).await {
         Ok(Err(error)) => error,
-        // The server is reachable after all, or silent: neither explains more.
+        // The server is reachable after all, or does not respond; neither gives a reason.
         Ok(Ok(_)) | Err(_) => sqlx::Error::PoolTimedOut,
     }
 }

@@ -35,7 +35,7 @@ pub enum StoreError {
     /// A statement was canceled because it took too long, or waited too long for a lock.
     #[error("the database did not finish a statement in time")]
     TimedOut(#[source] sqlx::Error),
-    /// The disk of the database has no room for the write: it succeeds when there is some again.
+    /// The disk of the database is full; the write can be retried when space is available.
     #[error("the disk of the database is full: free space on it")]
     DiskFull(#[source] sqlx::Error),
     /// The database was migrated by a newer version of this program.
@@ -87,7 +87,8 @@ impl From<sqlx::Error> for StoreError {
         match database.code().as_deref() {
             Some("23505") => StoreError::Conflict { constraint },
             Some("23503") => StoreError::ParentMissing { constraint },
-            // Untranslatable characters, values out of range, index rows that are too long, a LIKE pattern that ends in its escape.
+            // Untranslatable characters, values out of range, index rows that are too long, a LIKE pattern that ends in
+            // its escape character.
             Some("22021" | "22P05" | "22P02" | "22003" | "54000" | "22001" | "22025") => {
                 StoreError::Unstorable(error)
             }
@@ -95,7 +96,7 @@ impl From<sqlx::Error> for StoreError {
             Some("25006") => StoreError::ReadOnly(error),
             // Canceled by a timeout of statements, transactions or locks.
             Some("57014" | "25P03" | "25P04" | "55P03") => StoreError::TimedOut(error),
-            // The class 53 is about memory, connections and limits of the server's configuration.
+            // The class 53 covers memory, connections and configured limits of the server.
             Some(code) if ["57P", "08", "53"].iter().any(|class| code.starts_with(class)) => {
                 StoreError::Unavailable(error)
             }

@@ -34,7 +34,7 @@ impl Schema {
 
     /// Applies what is missing.
     pub(crate) async fn migrate(&self, mut connection: PgConnection) -> Result<(), StoreError> {
-        // One flush at the end suffices for all migrations: later ones never reach the disk before earlier ones.
+        // One flush at the end suffices for all migrations, because later ones never reach the disk before earlier ones.
         sqlx::raw_sql("SET synchronous_commit = off").execute(&mut connection).await?;
         connection.ensure_migrations_table(TABLE).await.map_err(StoreError::Migration)?;
         let applied = connection.list_applied_migrations(TABLE).await.map_err(StoreError::Migration)?;

@@ -1,8 +1,8 @@
 //! Addresses that requests may reach.
 //!
-//! A URL that a user writes must not let the hub send requests to itself, to what listens only on its machine, to the networks behind its
-//! firewall, or to the metadata service of a cloud. Names are resolved here, so that a name cannot stand for another address when the
-//! connection is made.
+//! The URL of a user must not make the hub send requests to itself, to other services on its machine, to the networks
+//! behind its firewall, or to the metadata service of a cloud. Names are resolved here, so that a name cannot resolve
+//! to another address when the connection is made.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::str::FromStr;
@@ -56,7 +56,7 @@ impl Networks {
 }
 
 impl AddressRule {
-    /// The rule that requests reach public addresses and those that are allowed.
+    /// Creates the rule that requests may reach public addresses and these.
     #[must_use]
     pub fn public(allowed: AllowedAddresses) -> Self {
         Self::Public(Arc::new(allowed))
@@ -119,7 +119,7 @@ fn refused(address: IpAddr, kind: &str, setting: &str) -> String {
     )
 }
 
-/// Returns whether clouds give machines their credentials at this address.
+/// Returns whether this is the address of a cloud's metadata service, which provides credentials.
 fn is_metadata(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => matches!(
@@ -144,7 +144,7 @@ fn is_local(address: IpAddr) -> bool {
     }
 }
 
-/// Returns whether an address may belong to a machine of the public internet: not those that RFC 6890 sets apart for other uses.
+/// Returns whether an address may belong to a machine of the public internet, and is not reserved for other uses by RFC 6890.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {
@@ -156,7 +156,7 @@ fn is_public(address: IpAddr) -> bool {
         }
         IpAddr::V6(v6) => {
             let [first, second, third, ..] = v6.segments();
-            // Global unicast, without tunnels that end at an address of the tunnel's choice.
+            // Global unicast, without tunnels, whose endpoint may be any address.
             let is_teredo = first == 0x2001 && second == 0;
             let is_translated = (first, second, third) == (0x64, 0xff9b, 1);
             (first & 0xe000 == 0x2000) && !is_teredo && !is_translated
@@ -188,12 +188,12 @@ fn ends_with_v4(address: Ipv6Addr) -> bool {
     }
 }
 
-/// Returns whether an address is one of this machine: only those can be bound.
+/// Returns whether an address belongs to this machine, because only those can be bound.
 fn is_own(address: IpAddr) -> bool {
     UdpSocket::bind(SocketAddr::new(address, 0)).is_ok()
 }
 
-/// Reason why a name leads to no address that may be asked.
+/// Reason why a name resolves to no permitted address.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Unresolved(String);

@@ -1,4 +1,4 @@
-//! One check of a task, as agents and the hub make it.
+//! One check of a task, by an agent or the hub.
 //!
 //! Source: orchestration C4.
 
@@ -15,7 +15,7 @@ const LONGEST_MESSAGE: usize = 300;
 
 const HEALTHY: TaskCheck = TaskCheck { healthy: true, message: None, is_broken: false };
 
-/// Returns the time until the next check of a task. After a failed one the next is soon, so that a recovery is seen.
+/// Returns the time until the next check of a task. After a failed check the next one follows soon, so that a recovery is noticed.
 #[must_use]
 pub fn pause_after(probe: &TaskProbe, is_healthy: Option<bool>) -> Duration {
     let interval = u64::from(probe.interval_seconds.max(1));
@@ -55,8 +55,8 @@ impl ProbeClient {
                 Ok((_, body)) if expected.is_in(&body) => {
                     return Ok(HEALTHY);
                 }
-                // The body must not be shown to every user who may read the health of a service, nor to the
-                // author of the URL.
+                // The body must not be disclosed to users who may read the health of a service, nor to the author of
+                // the URL.
                 Ok((status, _)) => {
                     message = format!("{url} responds with status {status}, without {}", expected.as_str());
                 }

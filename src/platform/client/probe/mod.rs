@@ -24,7 +24,7 @@ pub use schedule::{ProbeGuard, ProbeSchedule};
 
 /// Largest part of a body that is examined, in bytes.
 const LARGEST_BODY: usize = 64 * 1024;
-/// Requests that a client has open at a time. Further ones wait.
+/// Maximum number of concurrent requests of a client. Further ones wait.
 const MOST_REQUESTS: usize = 512;
 /// Header by which the receiver of a call recognizes its repetition.
 const CALL_ID: &str = "Idempotency-Key";
@@ -113,7 +113,7 @@ impl ProbeClient {
         if status.is_success() { Ok(()) } else { Err(format!("the response has status {}", status.as_u16())) }
     }
 
-    /// Reads a URL whose host is not an address that the rule refuses.
+    /// Parses a URL, unless its host is an address that the rule refuses.
     fn allowed(&self, url: &str) -> Result<Url, String> {
         let url = Url::parse(url).map_err(|error| format!("{url} is not a URL: {error}"))?;
         self.rule.check(&url)?;
@@ -147,7 +147,7 @@ impl RequestError {
         }
     }
 
-    /// Returns whether the request itself cannot be made.
+    /// Returns whether the request itself is invalid.
     #[must_use]
     pub fn is_of_request(&self) -> bool {
         matches!(self, Self::OfRequest(_))

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// When each check ended after which the next one is not yet planned. None while it is being made.
+/// Time at which the last check of each target ended; none while a check is in progress.
 type InFlight<K> = Arc<Mutex<BTreeMap<K, Option<Instant>>>>;
 
-/// The checks that are planned and being made, of each target at most one. A target that is new is checked at once.
+/// The checks that are scheduled or in progress, at most one for each target. A new target is checked at once.
 #[derive(Debug)]
 pub struct ProbeSchedule<K> {
     due: BTreeMap<K, Instant>,
@@ -21,8 +21,8 @@ impl<K> Default for ProbeSchedule<K> {
 }
 
 impl<K: Ord + Clone> ProbeSchedule<K> {
-    /// Begins the check of a target if it is due. The pause begins with the end of the last check, whose
-    /// outcome determines its length.
+    /// Starts the check of a target if it is due. The pause starts at the end of the last check, whose outcome
+    /// determines its length.
     pub fn begin_due(&mut self, key: &K, now: Instant, pause: Duration) -> Option<ProbeGuard<K>> {
         let mut in_flight = lock(&self.in_flight);
         match in_flight.get(key) {
@@ -47,7 +47,7 @@ impl<K: Ord + Clone> ProbeSchedule<K> {
     }
 }
 
-/// Ends a check when it is dropped: the pause before the next one begins.
+/// Ends a check when it is dropped; the pause before the next one starts.
 #[derive(Debug)]
 pub struct ProbeGuard<K: Ord> {
     in_flight: InFlight<K>,

@@ -1,4 +1,4 @@
-//! Servers that do not behave: what comes back is bounded, and nothing is followed.
+//! Misbehaving servers: responses are bounded, and redirects are not followed.
 
 use std::time::Instant;
 

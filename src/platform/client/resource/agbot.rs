@@ -82,7 +82,7 @@ impl Client {
         self.put(agbot_path(org, agbot, &["approval"]), &serde_json::json!({})).await
     }
 
-    /// Asks for a fencing number above `above` for the leases of an agbot; `None` when the exchange gives none, as third-party ones do.
+    /// Requests a fencing number above `above` for the leases of an agbot; `None` from third-party exchanges, which do not support it.
     pub async fn fencing_number(
         &self,
         org: &str,
@@ -116,7 +116,7 @@ impl Client {
         Ok(found.unwrap_or_default().messages)
     }
 
-    /// One message of an agbot's mailbox; `None` when it is gone.
+    /// One message of an agbot's mailbox; `None` if it no longer exists.
     pub async fn agbot_message(
         &self,
         org: &str,
@@ -128,7 +128,7 @@ impl Client {
         Ok(found.and_then(|found| found.messages.into_iter().next()))
     }
 
-    /// Puts a sealed envelope into an agbot's mailbox .
+    /// Puts a sealed envelope into an agbot's mailbox.
     pub async fn send_to_agbot(
         &self,
         org: &str,
@@ -143,8 +143,8 @@ impl Client {
         self.delete(agbot_path(org, agbot, &["msgs", &id.to_string()])).await
     }
 
-    /// The deployment policies an agbot serves; of these only what other agbots yield to, if `is_confirmed`. Third-party exchanges confirm
-    /// nothing and return all.
+    /// The deployment policies that an agbot serves; with `is_confirmed` only those to which other agbots yield.
+    /// Third-party exchanges have no confirmations and return all.
     pub async fn list_served_policies(
         &self,
         org: &str,
@@ -176,7 +176,7 @@ impl Client {
         Ok(found.map(|found| member_records(Some(found), "patterns")))
     }
 
-    /// Ends that an agbot serves a policy, named `policyOrg_policy_nodeOrg`; false when it did not.
+    /// Stops an agbot from serving a policy, named `policyOrg_policy_nodeOrg`; false if it did not serve it.
     pub async fn delete_served_policy(
         &self,
         org: &str,
@@ -186,7 +186,7 @@ impl Client {
         self.delete(agbot_path(org, agbot, &["businesspols", entry])).await
     }
 
-    /// Ends that an agbot serves a pattern, named `patternOrg_pattern_nodeOrg`; false when it did not.
+    /// Stops an agbot from serving a pattern, named `patternOrg_pattern_nodeOrg`; false if it did not serve it.
     pub async fn delete_served_pattern(
         &self,
         org: &str,

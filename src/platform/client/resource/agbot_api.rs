@@ -166,8 +166,8 @@ impl Client {
         }
     }
 
-    /// Returns the instances that a write of something that deployment policies depend on would stop; `None` when the agbot
-    /// does not know its subject (404).
+    /// Returns the instances that a write of an object that deployment policies depend on would stop; `None` if the
+    /// agbot does not know the object (404).
     pub async fn plan_stops(
         &self,
         org: &str,

@@ -208,8 +208,8 @@ impl Client {
         }
     }
 
-    /// Statuses of management policies by `org/policy`, as the agent sent them, or that of one policy, `[org/]policy`; `None` when there
-    /// is none.
+    /// Statuses of management policies by `org/policy`, as the agent sent them, or that of one policy, `[org/]policy`;
+    /// `None` if there is none.
     pub async fn local_management_records(
         &self,
         policy: Option<&str>,

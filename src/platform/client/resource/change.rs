@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use crate::{Client, ClientError, Path};
 
-/// Time beyond the requested wait after which a parked poll counts as lost.
+/// Time in addition to the requested wait after which a parked poll counts as lost.
 const SLACK: Duration = Duration::from_secs(15);
 
 impl Client {

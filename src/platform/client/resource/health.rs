@@ -1,4 +1,4 @@
-//! Health of organizations, nodes, HA groups, deployment policies, units and instances. It is asked of the agbot, on its own address.
+//! Health of organizations, nodes, HA groups, deployment policies, units and instances. The calls go to the agbot's own address.
 
 use std::fmt;
 
@@ -99,7 +99,7 @@ impl Client {
         self.get(Path::org(org, &["health", "registry"])).await
     }
 
-    /// Health, as the agbot sent it; `None` when there is no such thing (404).
+    /// Health, as the agbot sent it; `None` if the entity does not exist (404).
     pub async fn health_record(
         &self,
         subject: &HealthSubject,
@@ -108,7 +108,7 @@ impl Client {
         self.get(subject.path().parameters(query)?).await
     }
 
-    /// Reports about something; `None` when there is no such thing (404).
+    /// Sends a report about an entity; `None` if the entity does not exist (404).
     pub async fn report_health(
         &self,
         subject: &HealthSubject,

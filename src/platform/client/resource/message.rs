@@ -2,16 +2,16 @@
 
 use crate::Path;
 
-/// Messages of a mailbox that are read at once.
+/// Part of a mailbox that is read at once.
 ///
-/// An exchange of the reference knows the number of messages only, and lists from the oldest one on.
+/// The reference's exchange supports only the number of messages, and lists from the oldest one on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessagePage {
     /// Only messages with a greater number.
     pub after: i64,
     /// Most messages.
     pub messages: u32,
-    /// Most bytes of messages and keys, but at least one message.
+    /// Maximum number of bytes of messages and keys; at least one message is returned.
     pub bytes: u32,
 }
 

@@ -26,11 +26,11 @@ pub use message::MessagePage;
 pub use node::TaskReported;
 pub use record::{Records, Resource};
 
-/// Maximum size of a list of documents that the users of one organization write: what they write must not fill the memory of the hub's
-/// agbot, which reads the lists of all organizations.
+/// Maximum size of a list of documents that the users of one organization write. It must not fill the memory of the
+/// hub's agbot, which reads the lists of all organizations.
 const MOST_BYTES: usize = 64 * 1024 * 1024;
 
-/// Keys what the exchange lists by ids instead of texts.
+/// Converts the keys of a list from text to ids.
 fn by_id<I: Ord, T>(found: BTreeMap<String, T>, id: impl Fn(&str) -> I) -> BTreeMap<I, T> {
     found.into_iter().map(|(text, value)| (id(&text), value)).collect()
 }

@@ -30,7 +30,7 @@ use super::{by_id, only};
 use crate::client::encode;
 use crate::{Client, ClientError, Path};
 
-/// Asks for ids without records; an exchange that does not know the parameter sends whole nodes.
+/// Requests ids without records; an exchange that does not know the parameter sends whole nodes.
 const IDS_ONLY: &str = "idsOnly";
 
 /// A list of nodes of which only the ids are kept.
@@ -123,12 +123,12 @@ impl Client {
         self.delete(node_path(node, &[])).await
     }
 
-    /// Removes a node; what it ran counts as stopped, although its agent may be alive.
+    /// Removes a node; its instances count as stopped, although its agent may be alive.
     pub async fn delete_node_by_force(&self, node: &NodeId) -> Result<bool, ClientError> {
         self.delete(node_path(node, &[]).query("force", "true")).await
     }
 
-    /// Removes the node of the caller, although something that it ran could not be stopped: its end is confirmed later.
+    /// Removes the node of the caller although some of its instances could not be stopped: their end is confirmed later.
     pub async fn delete_unstopped_node(&self, node: &NodeId) -> Result<bool, ClientError> {
         self.delete(node_path(node, &[]).query("stopped", "false")).await
     }
@@ -372,7 +372,7 @@ impl Client {
         Ok(found.unwrap_or_default().messages)
     }
 
-    /// Puts a sealed envelope into a node's mailbox .
+    /// Puts a sealed envelope into a node's mailbox.
     pub async fn send_to_node(
         &self,
         node: &NodeId,

@@ -1,6 +1,6 @@
-//! Calls that are the same for every kind of resource of the exchange: listing, showing, writing and removing by name.
+//! Calls that are the same for all kinds of resources of the exchange: list, show, write and remove by name.
 //!
-//! They pass documents on whole ([`RawJson`]), for callers that show what the exchange sent or send what a user wrote.
+//! Documents are passed on unchanged ([`RawJson`]), for callers that show what the exchange sent or send what a user wrote.
 
 use evenkeel_wire::RawJson;
 use evenkeel_wire::exchange::utility::ApiResponse;
@@ -112,7 +112,7 @@ impl Client {
         Ok(found.map(|found| resource.records(org, found)))
     }
 
-    /// Reads one resource with its qualified name; `None` when it is not there.
+    /// Reads one resource with its qualified name; `None` if it does not exist.
     pub async fn record(
         &self,
         resource: Resource,

@@ -1,4 +1,4 @@
-//! The address of a client, also behind trusted proxies, which report it.
+//! The address of a client, which trusted proxies report.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
@@ -8,10 +8,10 @@ use ipnet::IpNet;
 use thiserror::Error;
 
 const FORWARDED: &str = "x-forwarded-for";
-/// Addresses of one header that are read; the nearest come last.
+/// Maximum number of addresses that are read from one header; the nearest come last.
 const LONGEST_CHAIN: usize = 32;
 
-/// Networks of proxies whose `X-Forwarded-For` is believed.
+/// Networks of proxies whose `X-Forwarded-For` is trusted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TrustedProxies(Vec<IpNet>);
 
@@ -39,15 +39,15 @@ impl TrustedProxies {
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// Returns the address of the client: the peer of the connection, or, when that is a trusted proxy, the last address of
-    /// `X-Forwarded-For` that is none.
+    /// Returns the address of the client: the peer of the connection or, if that is a trusted proxy, the last address
+    /// of `X-Forwarded-For` that is not a trusted proxy.
     #[must_use]
     pub fn client_behind(&self, peer: SocketAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.ip().to_canonical();
         if self.0.is_empty() || !self.contains(client) {
             return client;
         }
-        // Each proxy appends the address it was called from, so only what trusted ones appended is true.
+        // Each proxy appends the address of its client, so only addresses that trusted proxies have appended are reliable.
         let forwarded = headers.get_all(FORWARDED).iter().rev().filter_map(|value| value.to_str().ok());
         for text in forwarded.flat_map(|value| value.rsplit(',')).take(LONGEST_CHAIN) {
             let Some(address) = parse(text.trim()) else { break };
@@ -66,7 +66,7 @@ fn parse(text: &str) -> Option<IpAddr> {
     text.parse::<IpAddr>().ok().or_else(with_port).map(|address| address.to_canonical())
 }
 
-/// Returns the client prefix that limits count by: IPv4 /32, or IPv6 /64, the network of one customer.
+/// Returns the client prefix to which limits apply: IPv4 /32, or IPv6 /64, the network of one customer.
 #[must_use]
 pub fn client_prefix(address: IpAddr) -> IpAddr {
     match address {

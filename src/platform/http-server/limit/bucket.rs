@@ -1,4 +1,4 @@
-//! Token buckets. Pure: the time is an argument, in nanoseconds since some fixed instant.
+//! Token buckets. Pure: the time is an argument, in nanoseconds since a fixed instant.
 //!
 //! A bucket is one number, the instant at which it is full again (the generic cell rate algorithm), so a table of them is small.
 
@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 /// A rate limit: average and burst.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
-    /// Tokens that come back each second; 0 switches the limit off.
+    /// Tokens that are added each second; 0 disables the limit.
     pub per_second: f64,
     /// Tokens of a full bucket.
     pub burst: u32,
@@ -38,14 +38,14 @@ impl Rate {
         self.interval().saturating_mul(u64::from(self.burst.max(1)))
     }
 
-    /// Returns the time until there is a token, by the instant at which the bucket is full again; 0 when
-    /// there is one.
+    /// Returns the time until a token is available, from the instant at which the bucket is full again; 0 if one is
+    /// available.
     fn wait(self, full_at: u64, now: u64) -> u64 {
         full_at.max(now).saturating_add(self.interval()).saturating_sub(now.saturating_add(self.capacity()))
     }
 }
 
-/// Buckets by key, in bounded number. Keys are kept as hashes under a random key.
+/// A bounded number of buckets by key. Keys are kept as hashes under a random key.
 #[derive(Debug)]
 pub struct Buckets {
     hasher: RandomState,
@@ -68,7 +68,7 @@ const CLEANUP_PERIOD: u64 = 250_000_000;
 const SHARDS: usize = 16;
 
 impl Buckets {
-    /// A table for at most `capacity` buckets that are not full.
+    /// Creates a table for at most `capacity` buckets that are not full.
     #[must_use]
     pub fn new(capacity: usize) -> Buckets {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
@@ -89,7 +89,7 @@ impl Buckets {
         })
     }
 
-    /// Checks that there is a token, and leaves it.
+    /// Checks that a token is available, without taking it.
     ///
     /// # Errors
     /// Nanoseconds until there is one.

@@ -1,9 +1,9 @@
 //! The security log of failed logins, and their counts by reason.
 //!
-//! A line names the client prefix, the name that was tried and the reason, never a secret. The first failures
-//! of a minute are logged at once, the others are added up and logged at its end: a flood of guesses must not
-//! become a flood of lines. Public counts do not distinguish unknown names from wrong secrets, because they
-//! would reveal which names exist.
+//! A line names the client prefix, the name that was tried and the reason, never a secret. The first failures of a
+//! minute are logged at once. The others are summed up and logged at its end, so that a flood of guesses does not flood
+//! the log. Public counts do not distinguish unknown names from wrong secrets, because that would reveal which names
+//! exist.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -16,9 +16,9 @@ use evenkeel_runtime::worker::Worker;
 
 /// Length of a window.
 const WINDOW: Duration = Duration::from_secs(60);
-/// Lines at once in a window, and lines at its end.
+/// Number of lines that are logged at once in a window, and number of lines at its end.
 const LINES: usize = 20;
-/// Pairs of prefix and name that are counted apart in a window.
+/// Maximum number of pairs of prefix and name that are counted separately in a window.
 const KEPT: usize = 1_000;
 /// Characters of a name that are logged.
 const NAME_LENGTH: usize = 128;
@@ -38,7 +38,7 @@ pub enum LoginFailure {
     Malformed,
     /// The token of an identity provider is not accepted.
     Token,
-    /// Too many logins failed before; this one was not checked.
+    /// Too many earlier logins failed; this one was not checked.
     Limited,
     /// The exchange did not accept the credentials and gives no reason.
     Refused,
@@ -100,8 +100,8 @@ struct Summary {
 }
 
 impl FailedLogins {
-    /// Counts a failed login and logs it, at once or with others. Those without a prefix are the process's own, which tries whether it is
-    /// known already.
+    /// Counts a failed login and logs it, at once or summed up with others. Logins without a prefix are ignored: with
+    /// them, the process itself checks whether its account exists.
     pub fn record(&self, failure: LoginFailure, prefix: Option<IpAddr>, name: &str) {
         let Some(prefix) = prefix else { return };
         self.0.counts[failure.label()].increment();
@@ -174,7 +174,7 @@ impl Window {
     }
 }
 
-/// Logs the failures that were added up, at the end of each window.
+/// Logs the failures that were summed up, at the end of each window.
 #[derive(Debug)]
 pub struct FailedLoginReporter(pub FailedLogins);
 

@@ -6,8 +6,7 @@ use std::time::Instant;
 
 use super::{Buckets, CAPACITY, Rate, nanoseconds_since, whole_seconds};
 
-/// Time for which the same wrong secret counts as one guess, as the rate of a bucket with one token: ten
-/// minutes.
+/// Rate of a bucket with one token, so that the same wrong secret counts as one guess for ten minutes.
 const ONE_GUESS: Rate = Rate { per_second: 1.0 / 600.0, burst: 1 };
 
 /// Counts failed logins.
@@ -48,13 +47,13 @@ impl LoginLimits {
             .map_err(whole_seconds)
     }
 
-    /// Counts a failed login from a client prefix. The same `secret` within ten minutes is not a further
-    /// guess: a client with an old secret repeats it forever. Only a hash of it is kept, under a random key.
+    /// Counts a failed login from a client prefix. The same `secret` within ten minutes does not count as another
+    /// guess, because a client with an old secret repeats it forever. Only a hash of it is kept, under a random key.
     pub fn count(&self, prefix: IpAddr, name: &impl Hash, secret: &impl Hash) {
         let now = nanoseconds_since(self.begun);
         // An empty bucket stays empty; this login was admitted before.
         let _ = self.failed_addresses.take_token(&prefix, self.address, now);
-        // A guess that finds the table full counts each time.
+        // If the table is full, the same guess counts each time.
         let guess = (prefix, name, secret);
         if self.guesses.peek(&guess, ONE_GUESS, now).is_ok() {
             let _ = self.guesses.take_token(&guess, ONE_GUESS, now);

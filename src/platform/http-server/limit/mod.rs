@@ -1,6 +1,6 @@
-//! Limits on how often clients ask: token buckets by client prefix, and the address of a client behind trusted proxies.
+//! Rate limits of clients: token buckets by client prefix, and the address of a client behind trusted proxies.
 //!
-//! Buckets are in memory, so each process counts for itself.
+//! Buckets are in memory, so each process has its own.
 
 mod address;
 mod bucket;
@@ -33,7 +33,7 @@ impl AddressLimit {
         Self { begun: Instant::now(), rate, addresses: Buckets::new(CAPACITY) }
     }
 
-    /// Counts a request. Those from this machine are not counted: local processes have other ways to load it.
+    /// Counts a request. Requests from this machine are not counted, because local processes can overload it in other ways.
     ///
     /// # Errors
     /// Seconds to wait when there were too many.
@@ -46,13 +46,13 @@ impl AddressLimit {
     }
 }
 
-/// Returns the nanoseconds since an instant, which is the clock of the buckets.
+/// Returns the nanoseconds since a fixed instant, for the buckets.
 #[must_use]
 pub fn nanoseconds_since(begun: Instant) -> u64 {
     u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Returns a wait in whole seconds, at least one, as `Retry-After` gives it.
+/// Returns a wait in whole seconds, at least one, for `Retry-After`.
 #[must_use]
 pub fn whole_seconds(nanoseconds: u64) -> u64 {
     nanoseconds.div_ceil(1_000_000_000).max(1)

@@ -1,7 +1,8 @@
 //! Requests that browsers send from pages of other origins.
 //!
-//! A browser sends them with what its user may do there: the address of a machine behind a firewall, and a login that it remembers. So
-//! they are refused unless their origin is listed, apart from links that a user follows. Other programs send none of these headers.
+//! Such requests have the privileges of the browser's user: access from behind a firewall, and stored credentials.
+//! Therefore they are refused unless their origin is listed, apart from links that a user follows. Other programs do
+//! not send these headers.
 
 use std::str::FromStr;
 
@@ -35,7 +36,7 @@ pub struct NoOrigin(String);
 impl FromStr for AllowedOrigins {
     type Err = NoOrigin;
 
-    /// Origins, separated by commas. Wildcards and `null` name no origin.
+    /// Parses origins, separated by commas. Wildcards and `null` are not origins.
     fn from_str(text: &str) -> Result<Self, NoOrigin> {
         let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
         parts
@@ -50,8 +51,8 @@ impl AllowedOrigins {
         self.0.iter().any(|allowed| allowed.as_bytes().eq_ignore_ascii_case(origin.as_bytes()))
     }
 
-    /// Lets the page at `reader` read the response, and makes caches keep it from other pages. Credentials
-    /// that a browser adds by itself are never allowed.
+    /// Allows the page at `reader` to read the response, and prevents caches from serving it to other pages.
+    /// Credentials that a browser adds by itself are never allowed.
     pub(super) fn insert_headers(&self, headers: &mut HeaderMap, reader: Option<&HeaderValue>) {
         if self.0.is_empty() {
             return;
@@ -64,7 +65,7 @@ impl AllowedOrigins {
     }
 }
 
-/// Reads an origin as browsers write it: scheme, host, and the port unless it is the scheme's own.
+/// Parses an origin as browsers write it: scheme, host, and the port unless it is the default of the scheme.
 fn origin(text: &str) -> Option<HeaderValue> {
     let text = text.to_ascii_lowercase();
     let (scheme, rest) = text.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"))?;
@@ -80,17 +81,17 @@ fn origin(text: &str) -> Option<HeaderValue> {
 /// The decision about a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It does not come from a page of another origin, or only follows a link.
+    /// The request does not come from a page of another origin, or only follows a link.
     Ordinary,
     /// It comes from a listed origin.
     Allowed(HeaderValue),
-    /// A browser asks for a listed origin whether it may send another request.
+    /// A preflight request for a listed origin.
     Preflight(HeaderValue),
     /// It comes from a page of another origin.
     Refused,
 }
 
-/// Decides about a request by the headers that only browsers set.
+/// Classifies a request by the headers that only browsers set.
 pub(super) fn judge<B>(request: &Request<B>, allowed: &AllowedOrigins) -> Verdict {
     let headers = request.headers();
     let origin = headers.get(header::ORIGIN);
@@ -111,7 +112,7 @@ pub(super) fn judge<B>(request: &Request<B>, allowed: &AllowedOrigins) -> Verdic
         return Verdict::Ordinary;
     }
     match *request.method() {
-        // Without the headers of a preflight's response the browser sends nothing else.
+        // Without the headers of a preflight's response, the browser does not send the actual request.
         Method::OPTIONS => Verdict::Ordinary,
         Method::GET | Method::HEAD if site.is_none() || is_navigation(headers) => Verdict::Ordinary,
         _ => Verdict::Refused,

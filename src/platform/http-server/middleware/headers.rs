@@ -6,11 +6,11 @@ use axum::response::Response;
 use http::{HeaderName, HeaderValue, header};
 use thiserror::Error;
 
-/// Two years, as the reference has it, but for this host alone: other hosts of the domain are not the hub's to decide about.
+/// Two years, like the reference, but for this host only, because the hub must not decide for other hosts of the domain.
 const USUAL: &str = "max-age=63072000";
 const XSS_PROTECTION: &str = "1; mode=block";
 
-/// Pages load nothing from elsewhere, run no script that is not a file of theirs, and are shown in no frame.
+/// Pages load nothing from other hosts, run only scripts from files, and are not shown in frames.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
                            font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 const REFERRER_POLICY: HeaderName = HeaderName::from_static("referrer-policy");
@@ -52,7 +52,7 @@ impl FromStr for TransportSecurity {
     }
 }
 
-/// Inserts the headers of every response, and those of pages into a page.
+/// Inserts the headers of every response, and those of pages if the response is one.
 pub(super) fn insert(response: &mut Response, transport_security: &TransportSecurity) {
     let is_page = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| is_page(kind.as_bytes()));
     let headers = response.headers_mut();
@@ -68,8 +68,8 @@ pub(super) fn insert(response: &mut Response, transport_security: &TransportSecu
     }
 }
 
-/// Returns whether a browser shows a response of this type as a page or runs what is in it: everything but data, which `nosniff` keeps it
-/// from taking for one.
+/// Returns whether a browser may show a response of this type as a page or execute it: all types except data, which
+/// `nosniff` prevents from being treated as a page.
 fn is_page(content_type: &[u8]) -> bool {
     !content_type.starts_with(b"application/json")
 }

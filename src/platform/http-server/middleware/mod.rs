@@ -31,7 +31,7 @@ pub struct MiddlewareSettings {
     pub origins: AllowedOrigins,
     /// The header that keeps browsers on TLS.
     pub transport_security: TransportSecurity,
-    /// Bytes of large request bodies in memory at the same time; one client may hold a quarter of them.
+    /// Maximum number of bytes of large request bodies in memory at the same time; one client may use a quarter of them.
     pub body_memory: usize,
 }
 
@@ -81,9 +81,9 @@ impl Client {
         Self { address, has_logged_in: Arc::default() }
     }
 
-    /// Notes that a request of the connection had good credentials. Until one has, the connection is closed sooner when it is idle.
+    /// Records that a request of the connection had valid credentials. Before that, the connection is closed sooner when it is idle.
     pub fn note_login(&self) {
-        // Almost always it is set already, and a write would take the cache line from other processors.
+        // It is almost always set already, and a write would invalidate the cache line on other processors.
         if !self.has_logged_in.load(Ordering::Relaxed) {
             self.has_logged_in.store(true, Ordering::Relaxed);
         }
@@ -118,11 +118,11 @@ impl Middleware {
         HeldBody::new(self.0.bodies.clone(), client.address)
     }
 
-    /// Decides whether a request passes to its handler.
+    /// Decides whether a request may pass to its handler.
     ///
     /// # Errors
-    /// The response: to a preflight, 429 when its address asks too often, 403 when a browser sends it from another site.
-    // The response is boxed: most requests have none, and its size would be that of every request.
+    /// The response to a preflight, 429 above the rate limit of its address, 403 if a browser sends it from another site.
+    // The response is boxed, because most requests have none and would otherwise need its size.
     pub(crate) fn admit<B>(
         &self,
         request: &Request<B>,
@@ -170,7 +170,7 @@ fn too_many(wait: u64) -> Response {
     (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, wait)], body).into_response()
 }
 
-/// The response to a request whose body found no memory.
+/// The response to a request for whose body there was no memory.
 pub(crate) fn no_memory() -> Response {
     let msg = "too many large requests are received at the same time, try again later";
     let wait = [(header::RETRY_AFTER, HeaderValue::from(1))];

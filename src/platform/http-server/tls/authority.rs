@@ -1,4 +1,4 @@
-//! The hub's own certificate authority: created at first start, signs the listener's certificate, renews it in time.
+//! The hub's own certificate authority: it is created at the first start, signs the certificate of the listener, and renews it in time.
 //!
 //! Clients trust the file `ca.pem`; the keys never leave the directory.
 
@@ -17,7 +17,7 @@ use evenkeel_runtime::files::{FileError, create_private_directory, write_private
 /// Validity of a listener's certificate; clients refuse much longer ones.
 const VALID_DAYS: i32 = 397;
 
-/// Time before its end at which a certificate is renewed.
+/// Time before its expiry at which a certificate is renewed.
 const RENEW_DAYS: i32 = 30;
 
 /// The authority's name; together with its key it identifies the authority across restarts.
@@ -46,17 +46,17 @@ impl Authority {
         self.directory.join("ca-key.pem")
     }
 
-    /// Returns a certificate for `names`, created when there is none, when it is for other names, or when it ends soon.
+    /// Returns a certificate for `names`; a new one is created if there is none, if it is for other names, or if it expires soon.
     ///
     /// # Errors
-    /// When the directory cannot be used, or a name is none.
+    /// When the directory cannot be used, or a name is invalid.
     pub fn certify(&self, names: &[String], now: Timestamp) -> Result<TlsSettings, TlsError> {
         create_private_directory(&self.directory)?;
         let today = now.to_zoned(TimeZone::UTC).date();
         let authority_key = self.open(today)?;
         let certificate_file = self.directory.join("server.pem");
         let key_file = self.directory.join("server-key.pem");
-        // The purpose of the certificate is stored next to it, so that it need not be parsed.
+        // Names and end of the certificate are stored next to it, so that it need not be parsed.
         let description_file = self.directory.join("server.names");
         let is_good = certificate_file.exists()
             && read_description(&description_file).is_some_and(|one| one.serves(names, today));
@@ -101,7 +101,7 @@ fn authority_params() -> CertificateParams {
 fn server_params(names: &[String], today: Date, end: Date) -> Result<CertificateParams, TlsError> {
     let mut params = CertificateParams::new(names)?;
     params.distinguished_name.push(DnType::CommonName, "Evenkeel hub");
-    // A clock that is a little behind must not refuse a certificate that was just created.
+    // A client whose clock is slightly behind must accept a new certificate.
     set_validity(&mut params, today.saturating_sub(1.day()), end);
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -109,7 +109,7 @@ fn server_params(names: &[String], today: Date, end: Date) -> Result<Certificate
     Ok(params)
 }
 
-/// Sets from when, and until when, a certificate is valid.
+/// Sets the validity period of a certificate.
 fn set_validity(params: &mut CertificateParams, start: Date, end: Date) {
     let part = |value: i8| u8::try_from(value).expect("months and days of a date are positive");
     let [start, end] =

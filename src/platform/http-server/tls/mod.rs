@@ -121,7 +121,7 @@ impl TlsSettings {
         Ok(Self { certificate, config: Arc::new(config) })
     }
 
-    /// Returns when the first certificate of the chain in use expires; none for a chain that does not say so.
+    /// Returns when the first certificate of the chain in use expires; none if that cannot be determined.
     #[must_use]
     pub fn expires_at(&self) -> Option<SystemTime> {
         let current = self.certificate.current.read().unwrap_or_else(PoisonError::into_inner);
@@ -168,7 +168,7 @@ impl Reloaded {
         if current.0 == found {
             return Ok(false);
         }
-        // A pair that does not fit is reported once: it is read again when a file changes again.
+        // A pair that does not match is reported once; it is read again when a file changes again.
         current.0 = found;
         current.1 = Arc::new(read_pair(&self.certificate_file, &self.key_file)?);
         Ok(true)
@@ -209,7 +209,7 @@ fn read_pair(certificate_file: &Path, key_file: &Path) -> Result<CertifiedKey, T
         .map_err(|source| TlsError::Mismatch { path: certificate_file.to_owned(), source })
 }
 
-/// The names under which clients on this machine, and by its name from others, reach listeners on these addresses.
+/// Returns the names under which clients reach listeners on these addresses, from this machine and from others.
 #[must_use]
 pub fn usual_names(addresses: &[SocketAddr]) -> Vec<String> {
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];

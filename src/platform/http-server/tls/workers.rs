@@ -15,8 +15,8 @@ const CHECK_PERIOD: Duration = Duration::from_secs(2);
 /// Interval at which a certificate of the private authority is checked for renewal.
 const RENEW_PERIOD: Duration = Duration::from_secs(3600);
 
-/// Reads the certificate again when its files change, and at once after a `SIGHUP`. A pair that cannot be used is reported once, and the
-/// old one kept.
+/// Reads the certificate again when its files change, and at once after a `SIGHUP`. A pair that cannot be used is
+/// reported once, and the old one is kept.
 pub struct CertificateReload {
     tls: TlsSettings,
     hangup: Option<Signal>,
@@ -42,7 +42,7 @@ impl Worker for CertificateReload {
         match if is_forced { certificate.read_again() } else { certificate.check() } {
             Ok(true) => tracing::info!(tls = ?self.tls, "using a new certificate"),
             Ok(false) => {}
-            // Not a failed pass: it is not tried again before a file changes.
+            // Not a failed pass, because it is not retried before a file changes.
             Err(error) => tracing::warn!("keeping the old certificate: {}", chain(&error)),
         }
         Ok(())
@@ -67,7 +67,7 @@ impl Worker for CertificateReload {
     }
 }
 
-/// Renews a certificate of the private authority before it ends; [`CertificateReload`] detects the new files.
+/// Renews a certificate of the private authority before it expires; [`CertificateReload`] detects the new files.
 pub struct CertificateRenewal {
     /// The authority.
     pub authority: Authority,
