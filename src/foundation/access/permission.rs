@@ -1,4 +1,4 @@
-//! Permissions: values that only the permission table can make, so that code which takes one cannot run unchecked.
+//! Permissions: values that only the permission table can create, so that code which requires one cannot run unchecked.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub trait Right: Send + Sync + 'static {
 /// A right that allows changes.
 pub trait WriteRight: Right {}
 
-/// Proof that the permission table granted the right `R` to a caller.
+/// Proof that the permission table has granted the right `R` to a caller.
 #[must_use = "a permission is requested to be passed on"]
 pub struct Permission<R> {
     condition: Option<Arc<PermissionCondition>>,
@@ -95,7 +95,7 @@ impl<R: Right> Permission<R> {
 }
 
 impl<R> Permission<R> {
-    /// Returns what a write has to decide again on the locked target; `None` when the permission holds whatever the target is.
+    /// Returns what a write has to decide again on the locked target; `None` if the permission does not depend on the target.
     #[must_use]
     pub fn condition(&self) -> Option<&Arc<PermissionCondition>> {
         self.condition.as_ref()

@@ -74,7 +74,7 @@ macro_rules! table {
                 write_right!($access $verb);
             )*
 
-            // A search keeps where the searches of its agbot stand.
+            // A search stores the positions of the searches of its agbot.
             impl WriteRight for NodesSearch {}
         }
     };

@@ -1,4 +1,4 @@
-//! JSON objects whose members are taken out one by one, so that an error names the member and the rule that it breaks.
+//! JSON objects whose members are read one by one, so that an error names the member and the rule that it breaks.
 //!
 //! Source: orchestration 0.3, 0.6.
 
@@ -7,29 +7,29 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-/// Greatest edit distance between a name and the one that was probably meant.
+/// Maximum edit distance between a misspelled name and its suggestion.
 const MISSPELT_BY: usize = 2;
 /// Longest name of an object, in bytes.
 pub(crate) const MAX_NAME: usize = 512;
 
-/// Members of one object: those that are read, and those of the specification that are not supported.
+/// The members of an object: those that are read, and those of the specification that are not supported.
 pub struct Members {
     /// Members that are read.
     pub known: &'static [&'static str],
-    /// Members that are refused by name, because storing and ignoring them would promise something.
+    /// Members that are refused by name, because storing a member without effect would be misleading.
     pub unsupported: &'static [&'static str],
 }
 
 impl Members {
-    /// Returns the member that a misspelt name was probably meant to be.
+    /// Returns the suggestion for a misspelled name.
     pub fn nearest(&self, name: &str) -> Option<&'static str> {
         nearest(self.known.iter().chain(self.unsupported).copied(), name)
     }
 }
 
-/// Returns which of some names a misspelt one was probably meant to be.
+/// Returns the most similar of some names to a misspelled one.
 pub fn nearest(names: impl Iterator<Item = &'static str>, name: &str) -> Option<&'static str> {
-    // The distance costs the product of the lengths, and is at least their difference.
+    // Computing the distance takes time proportional to the product of the lengths, and the distance is at least their difference.
     let near = names
         .filter(|one| one.len().abs_diff(name.len()) <= MISSPELT_BY)
         .map(|one| (strsim::damerau_levenshtein(one, name), one))
@@ -38,7 +38,7 @@ pub fn nearest(names: impl Iterator<Item = &'static str>, name: &str) -> Option<
     near.map(|(_, one)| one)
 }
 
-/// Returns the end of an error about an unknown name: which of some names was probably meant, if any is near.
+/// Returns the end of an error about an unknown name: a suggestion, if one of the names is similar.
 pub(crate) fn hint(names: impl Iterator<Item = &'static str>, name: &str) -> String {
     nearest(names, name).map(|one| format!("; {one} was probably meant")).unwrap_or_default()
 }
@@ -62,7 +62,7 @@ impl MembersError {
     }
 }
 
-/// An object whose members are taken out one by one.
+/// An object whose members are read one by one.
 pub struct Object {
     path: String,
     members: Map<String, Value>,
@@ -97,7 +97,7 @@ impl Object {
         MembersError { path: self.path_of(&member), rule: rule.to_owned() }
     }
 
-    /// Returns the error of something inside of a member; the path begins with the member and is bounded.
+    /// Returns the error of a value inside of a member; the path begins with the member and is bounded.
     pub fn broken_at(&self, path: &str, rule: &str) -> MembersError {
         MembersError { path: self.path_of(path), rule: rule.to_owned() }
     }
@@ -117,7 +117,7 @@ impl Object {
         self.take(name).map(|value| Self::open(path, value, known)).transpose()
     }
 
-    /// Returns whether a member is there and is not `null`.
+    /// Returns whether a member exists and is not `null`.
     pub fn has(&self, name: &str) -> bool {
         self.members.get(name).is_some_and(|value| !value.is_null())
     }

@@ -24,9 +24,9 @@ macro_rules! qualified_id {
                 Self(format!("{org}/{name}").into())
             }
 
-            /// Takes a text that already has the form `org/name`; parsing checks that it has.
+            /// Creates an id from a text that already has the form `org/name`, which is not checked here but by parsing.
             ///
-            /// A text without a slash becomes a name in the empty organization, which nothing else refers to.
+            /// A text without a slash becomes a name in the empty organization, to which nothing else refers.
             pub fn from_text(text: &str) -> Self {
                 if text.contains('/') { Self(text.into()) } else { Self::new("", text) }
             }

@@ -1,4 +1,4 @@
-//! The member `blocklist` of an organization's settings: when a node gets no more starts of a service version that keeps failing on it.
+//! The member `blocklist` of an organization's settings: when a service version that keeps failing on a node is no longer started there.
 //!
 //! Source: orchestration 1.6, D4.
 
@@ -39,7 +39,7 @@ pub struct BlocklistSettings {
     pub reset_after_seconds: Option<u64>,
 }
 
-/// Rules in force for an organization.
+/// The rules that apply to an organization.
 ///
 /// # Units
 /// Seconds.
@@ -49,9 +49,9 @@ pub struct BlocklistRules {
     pub failure_threshold: u32,
     /// The window.
     pub window_secs: u64,
-    /// Longest duration of the first block; that is as long as the delay with which the service is restarted.
+    /// Maximum duration of the first block, which lasts as long as the delay with which the service is restarted.
     pub base_secs: u64,
-    /// Each block is so many times as long as the one before.
+    /// Factor by which each block is longer than the one before.
     pub factor: u64,
     /// Longest duration of a block.
     pub max_secs: u64,

@@ -1,4 +1,4 @@
-//! The members `nodeBufferPercentage` and `bufferUse` of an organization's settings: what is kept free of the capacities of nodes.
+//! The members `nodeBufferPercentage` and `bufferUse` of an organization's settings: the part of the capacities of nodes that is kept free.
 //!
 //! Source: orchestration 1.6, D7.
 
@@ -17,7 +17,7 @@ pub enum BufferUse {
     /// Moves that an upgrade needs.
     #[default]
     Upgrade,
-    /// Those, and instances that take the place of others whose node is lost.
+    /// Also instances that replace others whose node is lost.
     UpgradeAndFailure,
 }
 

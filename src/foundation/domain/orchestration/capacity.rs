@@ -1,4 +1,4 @@
-//! Amounts of what nodes have and instances use: `capacities` of a node, `loads` of a workload.
+//! Amounts of resources: `capacities` of a node, `loads` of a workload.
 //!
 //! Source: orchestration 1.2, 1.7, D7.
 
@@ -13,7 +13,7 @@ const MAX_ENTRIES: usize = 100;
 /// Largest amount; sums of amounts up to it are exact.
 const MAX_AMOUNT: f64 = 1e12;
 
-/// Amounts by the name of what they measure, such as `memoryMb`.
+/// Amounts by the name of the resource, such as `memoryMb`.
 pub type Amounts = BTreeMap<String, f64>;
 
 /// Takes a map of amounts out of an object; none when the member is not given.
@@ -58,7 +58,7 @@ pub(super) fn entries(map: Value) -> Result<Map<String, Value>, MembersError> {
     }
 }
 
-/// Returns the amounts of a document that can be read; those of another version are left out.
+/// Returns the valid amounts of a document; those of another version are left out.
 pub fn readable_amounts(document: &Value) -> Amounts {
     let entries = document.as_object().into_iter().flatten().take(MAX_ENTRIES);
     let readable = entries.filter(|(name, _)| is_metric(name)).filter_map(|(name, value)| {

@@ -1,5 +1,4 @@
-//! Parts of a deployment policy that cannot change while nodes have tasks of it: its mode and the kind of its
-//! scope.
+//! Parts of a deployment policy that cannot change while nodes have tasks of it: its mode and the type of its scope.
 //!
 //! Source: orchestration 1.2, 1.1-6; engine 6.
 
@@ -16,7 +15,7 @@ pub struct FormConflict {
     pub policy: PolicyId,
 }
 
-/// Returns whether mode or kind of scope differ between two documents. Adding and removing the whole document is no such change.
+/// Returns whether mode or type of scope differ between two documents. Adding or removing the whole document is not such a change.
 #[must_use]
 pub fn changes_form(stored: Option<&Value>, next: Option<&Value>) -> bool {
     match (stored, next) {

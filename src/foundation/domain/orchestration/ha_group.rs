@@ -24,16 +24,16 @@ const HEALTH_POLICY: &str = "healthPolicy";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", try_from = "Value", deny_unknown_fields)]
 pub struct HaGroupOrchestration {
-    /// True if only one member may be disrupted at a time, whatever the cause.
+    /// True if only one member may be disrupted at a time, for any cause.
     #[schema(required = false)]
     pub exclusive_disruption: bool,
-    /// Members that may be disrupted at once when the group is not exclusive.
+    /// Number of members that may be disrupted at once if the group is not exclusive.
     #[schema(required = false, minimum = 1, maximum = 100_000)]
     pub max_unavailable: u32,
     /// Time after which the claim of a silent member is released, in seconds.
     #[schema(required = false, minimum = 60, maximum = 604_800)]
     pub lock_stale_seconds: u64,
-    /// Detection of failures of members, and recovery from them; none detects nothing.
+    /// Detection of failures of members, and recovery from them; none disables both.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub health_policy: Option<Box<HealthPolicy>>,
@@ -75,7 +75,7 @@ impl TryFrom<Value> for HaGroupOrchestration {
 }
 
 impl HaGroupOrchestration {
-    /// Checks the health policy against the agents of the members: so many of them read tasks and carry out commands.
+    /// Checks the health policy against the agents of the members, of which `capable` read tasks and carry out commands.
     ///
     /// # Errors
     /// When peers are to examine each other and there are fewer than two of them, or when no agent could carry out an action.

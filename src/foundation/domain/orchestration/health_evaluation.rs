@@ -1,4 +1,4 @@
-//! The member `healthEvaluation` of an organization's settings: how much may be wrong before an entity is in error.
+//! The member `healthEvaluation` of an organization's settings: how many children may be in error before an entity is.
 //!
 //! Source: orchestration 1.6, D1.
 

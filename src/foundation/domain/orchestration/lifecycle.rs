@@ -1,6 +1,6 @@
-//! When an instance that runs is replaced by a newer version: `upgradePolicy.lifecycle` of a version of a deployment policy.
+//! When a running instance is replaced by a newer version: `upgradePolicy.lifecycle` of a version of a deployment policy.
 //!
-//! It counts for policies with tasks. Source: orchestration B11.10.
+//! It applies to policies with tasks. Source: orchestration B11.10.
 
 use serde_json::Value;
 
@@ -12,20 +12,20 @@ const WORDS: [(&str, UpgradeLifecycle); 3] = [
     ("agreement", UpgradeLifecycle::Agreement),
 ];
 
-/// When an instance that runs is replaced by a newer version.
+/// When a running instance is replaced by a newer version.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UpgradeLifecycle {
     /// By the update, as soon as its gates allow.
     #[default]
     Immediate,
-    /// Not by an update. The replacement of an instance that ended has the newer version.
+    /// Not by an update. Only the replacement of an instance that ended has the newer version.
     Never,
     /// With the next agreement.
     Agreement,
 }
 
 impl UpgradeLifecycle {
-    /// Reads that of an entry of `serviceVersions`; none when it is not one of the words.
+    /// Reads the lifecycle of an entry of `serviceVersions`; none if it is not one of the words.
     #[must_use]
     pub fn of_version(entry: &Value) -> Option<Self> {
         match entry.pointer("/upgradePolicy/lifecycle").filter(|given| !given.is_null()) {
@@ -36,14 +36,14 @@ impl UpgradeLifecycle {
         }
     }
 
-    /// Returns whether an update leaves an instance that runs as it is.
+    /// Returns whether an update leaves running instances unchanged.
     #[must_use]
     pub fn keeps_running(self) -> bool {
         self != Self::Immediate
     }
 }
 
-/// Checks that of every version of a deployed service (`service` of a policy).
+/// Checks the lifecycle of every version of a deployed service (`service` of a policy).
 ///
 /// # Errors
 /// The first member that is not one of the words.

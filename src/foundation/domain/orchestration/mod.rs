@@ -1,10 +1,9 @@
-//! The written form of orchestration: what a deployment policy, an HA group, a node and an organization may ask of the engine.
+//! The documents of orchestration: what a deployment policy, an HA group, a node and an organization may request from the engine.
 //!
-//! Reading a document applies every rule that it must keep by itself and names the member that breaks one.
-//! Members that are left out have their defaults, which depend on the mode; only what the hub or the nodes
-//! decide stays open. [`supported`] refuses what the engine cannot carry out yet. The rules that need other
-//! documents are functions of their own: [`relations`].
-//! Source: orchestration 0.3, 0.6, 1.2 to 1.7.
+//! Reading a document checks every rule that does not depend on other documents, and an error names the member. Members
+//! that are left out get their defaults, which depend on the mode; only values that the hub or the nodes decide remain
+//! open. [`supported`] refuses what the engine cannot carry out yet. The rules that need other documents are functions
+//! of their own: [`relations`]. Source: orchestration 0.3, 0.6, 1.2 to 1.7.
 
 mod blocklist;
 mod buffer;

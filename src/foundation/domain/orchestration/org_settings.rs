@@ -151,9 +151,9 @@ impl OrgSettings {
     /// # Errors
     /// See [`OrgSettings::read`].
     pub fn patched(&self, mut patch: Value) -> Result<Self, MembersError> {
-        // The patch is read by itself first, because merging drops the members that are `null`, whatever their names.
+        // The patch is validated first, because merging drops members that are `null` even if their names are unknown.
         let _: Self = read("", patch.clone())?;
-        // Constraints have two names each, and could be merged with themselves by the other one.
+        // Each constraint has two names. Under the other name it would be merged as a second member.
         if let Some(given) = patch.get_mut(priorities::MEMBER).filter(|given| !given.is_null()) {
             let by_name = priorities::read(given.take()).map_err(|error| error.under(priorities::MEMBER))?;
             *given = serde_json::to_value(by_name).unwrap_or_default();

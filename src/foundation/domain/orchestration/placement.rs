@@ -37,7 +37,7 @@ pub struct Placement {
     /// Fault domains and upgrade domains.
     #[schema(required = false)]
     pub domains: Domains,
-    /// Priorities of constraints; one that is missing is the organization's.
+    /// Priorities of constraints; for missing ones those of the organization apply.
     #[schema(required = false, value_type = BTreeMap<String, i8>)]
     pub constraint_priorities: BTreeMap<Constraint, i8>,
     /// True if instances move to nodes that rank better.

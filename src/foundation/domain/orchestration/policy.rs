@@ -58,7 +58,7 @@ pub struct Orchestration {
     /// Instances that must be down before one stops.
     #[schema(required = false, value_type = Vec<String>)]
     pub children: Vec<InstanceReference>,
-    /// Capacity of its node that one instance uses, by name.
+    /// Capacity of the node that one instance uses, by name.
     #[schema(required = false)]
     pub loads: BTreeMap<String, f64>,
     /// Restart of an instance that ended.
@@ -132,7 +132,7 @@ impl Orchestration {
         }
     }
 
-    /// Checks that a member has peers, if those examine it.
+    /// Checks that members have peers, if peers examine them.
     ///
     /// # Errors
     /// When there is never more than one instance.
@@ -245,7 +245,7 @@ impl Default for Flex {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Ha {
-    /// Instances that must run on other members; more than there are other members is all of them.
+    /// Number of instances that must run on other members; a greater number than that of the other members means all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 100_000)]
     pub min_running: Option<u32>,

@@ -1,4 +1,4 @@
-//! Reading `orchestration` of a deployment policy: every rule that the document must keep by itself.
+//! Reading `orchestration` of a deployment policy, with every rule that does not depend on other documents.
 //!
 //! Source: orchestration 1.2 (the right-hand column of the table).
 
@@ -185,7 +185,7 @@ impl Orchestration {
     }
 }
 
-/// With and without its organization a name is the same.
+/// Names with and without the organization are equal.
 fn check_unique(path: &str, names: &[String], org: &str) -> Read<()> {
     let mut known = BTreeSet::new();
     match names.iter().all(|name| known.insert(qualified(org, name))) {
@@ -217,7 +217,7 @@ fn check_reference(
     }
 }
 
-/// No workload may be required and forbidden at once.
+/// A workload must not be both required and forbidden.
 fn check_hard_affinity(affinity: &Affinity, policy: &PolicyId) -> Read<()> {
     let is_same = |one: &WorkloadReference, other: &WorkloadReference| match one.policy(policy.org()) {
         Some(named) => other.policy(policy.org()) == Some(named),

@@ -13,7 +13,7 @@ const SERVICE: &str = "svc:";
 /// A workload that another one names: `policy`, `org/policy` or `svc:serviceOrg/serviceUrl`.
 ///
 /// # Shape
-/// Orders and compares as it was written.
+/// Ordered and compared as it was written.
 ///
 /// # Source
 /// Orchestration 1.2 ("References").

@@ -62,7 +62,7 @@ pub fn find_cycle(policy: &PolicyId, policies: &BTreeMap<PolicyId, Orchestration
     })
 }
 
-/// Searches in breadth from the policy until it is reached again.
+/// Searches breadth-first from the policy until it is reached again.
 fn shortest_cycle(
     policy: &PolicyId,
     next: impl Fn(&PolicyId) -> BTreeSet<PolicyId>,
@@ -87,7 +87,7 @@ fn shortest_cycle(
     None
 }
 
-/// Returns the way from the policy to `last` and back.
+/// Returns the path from the policy to `last` and back.
 fn path_to(last: PolicyId, came_from: &BTreeMap<PolicyId, PolicyId>, policy: &PolicyId) -> Vec<PolicyId> {
     let mut path = vec![policy.clone()];
     let mut one = Some(&last);

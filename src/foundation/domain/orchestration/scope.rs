@@ -56,7 +56,7 @@ impl Scope {
 pub(super) fn qualified(org: &str, name: &str) -> String {
     if name.contains('/') { name.to_owned() } else { format!("{org}/{name}") }
 }
-// By hand, because the type may be left out of the first form.
+// Not derived, because the type may be left out in the first variant.
 impl PartialSchema for Scope {
     fn schema() -> RefOr<Schema> {
         let kind = |name: &str| ObjectBuilder::new().schema_type(Type::String).enum_values(Some([name]));

@@ -1,4 +1,4 @@
-//! Restart of instances that end, and their replacement by those of another version.
+//! Restart of instances that end, and their replacement by another version.
 
 use std::str::FromStr;
 
@@ -20,10 +20,10 @@ pub struct Restart {
     /// Time before it is started again, in seconds.
     #[schema(required = false, maximum = 604_800)]
     pub delay_seconds: u64,
-    /// Restarts that one slot may have; 0 is unlimited.
+    /// Maximum number of restarts of a slot; 0 is unlimited.
     #[schema(required = false)]
     pub max_attempts: u32,
-    /// Age up to which restarts count, in seconds; 0 counts all.
+    /// Age up to which restarts are counted, in seconds; 0 counts all.
     #[schema(required = false, maximum = 604_800)]
     pub window_seconds: u64,
     /// Action after the last attempt.
@@ -86,7 +86,8 @@ pub struct Update {
     /// When the next slot follows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pace: Option<Pace>,
-    /// Time that a new instance must have run before its slot is finished, and in which its failure is one of the update, in seconds.
+    /// Time that a new instance must have run before its slot is finished, and during which its failure counts as a
+    /// failure of the update, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 604_800)]
     pub monitor_seconds: Option<u64>,
@@ -117,7 +118,7 @@ pub enum Order {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pace {
-    /// When the new instance has run for as long as it is monitored.
+    /// When the new instance has run for the monitoring time.
     #[default]
     Monitored,
     /// As soon as the new instance is seen running.

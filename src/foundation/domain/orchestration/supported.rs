@@ -1,13 +1,13 @@
 //! Features that the engine supports.
 //!
-//! A valid document may ask for more. It is refused by name, because storing and ignoring a member would promise something.
+//! A valid document may request others. They are refused by name, because storing a member without effect would be misleading.
 
 use evenkeel_ids::PolicyId;
 use serde_json::Value;
 
 use super::{MembersError, Orchestration};
 
-/// Reads the document of a policy as [`Orchestration::of_policy`] does, and refuses what the engine cannot carry out.
+/// Reads the document of a policy like [`Orchestration::of_policy`], and refuses features that the engine does not support.
 ///
 /// # Errors
 /// The first member that breaks a rule or is not supported, with its path.

@@ -1,4 +1,4 @@
-//! The words for the states of tasks, as hub and nodes exchange them.
+//! The states of tasks, with the words by which hub and nodes exchange them.
 //!
 //! Source: orchestration B3.
 
@@ -29,14 +29,14 @@ pub enum DesiredState {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskState {
-    /// The node is chosen, and has reported nothing yet.
+    /// The node has been chosen, and has not reported anything yet.
     #[default]
     Assigned,
     /// The node accepted.
     Accepted,
     /// The node fetches what is needed.
     Preparing,
-    /// It could start, and waits for the desired state `running`.
+    /// It is ready to start, and waits for the desired state `running`.
     Ready,
     /// Its containers are being created.
     Starting,

@@ -11,8 +11,8 @@ use super::single::{Version, is_version};
 
 /// A range of versions such as `[1.0.0,2.0.0)`.
 ///
-/// The start may be above the end: such a range is valid and empty.
-/// The start may lie above the end: such a range is valid and holds nothing.
+/// The start may be above the end; such a range is valid and empty.
+///
 /// # Source
 /// Agreement-protocol 3.5.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,12 +5,12 @@ use serde::{Serialize, Serializer};
 
 /// Longest text or expression, in bytes.
 pub(super) const MAX_BYTES: usize = 1024;
-/// Largest compiled expression, in bytes. The engine takes time linear in the body, so this bounds a check.
+/// Maximum size of a compiled expression, in bytes. Matching takes time linear in the size of the body, so this bounds a check.
 const MAX_COMPILED: usize = 256 * 1024;
 /// Marks a regular expression.
 const EXPRESSION: &str = "re:";
 
-/// A part that the body of a healthy response contains: a text, or a match of a regular expression.
+/// The required content of the body of a healthy response: a text, or a match of a regular expression.
 #[derive(Debug, Clone)]
 pub struct Expected {
     text: String,
@@ -18,7 +18,7 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// Reads a text; `re:` marks a regular expression.
+    /// Parses a text; `re:` marks a regular expression.
     ///
     /// # Errors
     /// The rule that it breaks.

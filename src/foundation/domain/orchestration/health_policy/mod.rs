@@ -23,7 +23,7 @@ pub use url::PollUrl;
 
 use super::MembersError;
 
-/// Detection of failures of the members of a target, and recovery from them.
+/// How failures of the members of a target are detected and recovered.
 ///
 /// # Shape
 /// Every member has its value; a document of version 1.0 or 1.1 is read as one of 1.2.
@@ -50,7 +50,7 @@ pub struct HealthPolicy {
 pub struct Detection {
     /// Time between two checks of a member.
     pub interval: u64,
-    /// Time after a change of a member in which it counts as healthy.
+    /// Time after a change of a member during which it counts as healthy.
     pub node_update_timeout: u64,
     /// Number of failed modes that a recovery requires: one or all.
     pub recovery_conditional: RecoveryConditional,
@@ -184,7 +184,7 @@ pub enum Executor {
 pub struct Recovery {
     /// Actions, tried in order.
     pub actions: Vec<RecoveryAction>,
-    /// Resources that are fenced before a second instance starts.
+    /// Resources to fence before a second instance starts.
     pub fencing: Vec<FencedResource>,
     /// Longest wait for the old member to be gone before the new one is created.
     pub node_delete_timeout: u64,
@@ -192,28 +192,29 @@ pub struct Recovery {
     pub node_force_recreate: bool,
     /// Longest time of one action.
     pub action_timeout: u64,
-    /// Recoveries of running members that may be in progress at once; none: as many as an update may have slots in work, at least one.
+    /// Maximum number of concurrent recoveries of running members; none: the parallelism of updates, at least one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<u32>,
-    /// Part of the running members that may fail at once: when more do, none that runs is recovered.
+    /// Share of the running members that may fail at once; if more fail, no running member is recovered.
     #[serde(rename = "maxUnhealthyRatio")]
     pub max_unhealthy_ratio: Ratio,
 }
 
 impl Recovery {
-    /// Returns how many recoveries of running members may be in progress at once; `update_parallelism`: slots that an update may have in work.
+    /// Returns the maximum number of concurrent recoveries of running members; `update_parallelism`: the number of
+    /// slots that an update may change at once.
     #[must_use]
     pub fn limit(&self, update_parallelism: u32) -> u32 {
         self.parallelism.unwrap_or(update_parallelism).max(1)
     }
 
-    /// Returns whether so many of the running members fail at once that something else than the members is the likely cause.
+    /// Returns whether so many of the running members fail at once that a common cause is likely.
     #[must_use]
     pub fn is_common_cause(&self, failing: usize, running: usize) -> bool {
         failing >= 2 && self.max_unhealthy_ratio.is_exceeded(failing, running)
     }
 
-    /// Returns whether the actions are the default, so that hints may put a lighter one before them.
+    /// Returns whether the actions are the default, so that hints may add a less disruptive one before them.
     ///
     /// # Source
     /// Orchestration C5.
@@ -276,7 +277,7 @@ pub enum ActionKind {
     Migrate,
     /// Calls a URL.
     Workflow,
-    /// Examines the instance, before anything is done to it. A policy cannot name it.
+    /// Checks the instance before any other action. A policy cannot name it.
     Check,
 }
 
@@ -338,7 +339,7 @@ impl RecoveryAction {
 }
 
 impl HealthPolicy {
-    /// Returns what holds for a user's recovery of a target without a policy: nothing but the states is known, and instances are created again.
+    /// Returns the policy for a user's recovery of a target without a policy: only the states are known, and instances are recreated.
     ///
     /// # Source
     /// Orchestration C7.
@@ -367,7 +368,7 @@ impl HealthPolicy {
         }
     }
 
-    /// Checks the actions against the agents of the members that there are now: so many of them carry out commands. `path`: of the policy.
+    /// Checks the actions against the agents of the current members, of which `capable` carry out commands. `path`: that of the policy.
     ///
     /// # Errors
     /// When there are members and none of them could carry out an action.
@@ -399,7 +400,7 @@ impl HealthPolicy {
         self.detection.detection_modes.iter().find(|mode| mode.kind.is_of_peers())
     }
 
-    /// Returns the mode in which the peers of a node examine it: a URL is polled by them as well, unless the hub does.
+    /// Returns the mode in which the peers of a node examine it. That includes polling a URL, unless the hub does that.
     ///
     /// # Source
     /// Orchestration C3, C4.2.
@@ -438,7 +439,7 @@ impl HealthPolicy {
     /// Checks the interval against the settings of the organization.
     ///
     /// # Errors
-    /// When members would be polled more often than is allowed.
+    /// When members would be polled more often than permitted.
     ///
     /// # Source
     /// Orchestration C2, 1.6.

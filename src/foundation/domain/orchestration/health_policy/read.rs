@@ -1,4 +1,4 @@
-//! Reading `healthPolicy`: every rule that the document must keep by itself.
+//! Reading `healthPolicy`, with every rule that does not depend on other documents.
 //!
 //! Source: orchestration C2 (the right-hand column of the table), C6.
 
@@ -75,7 +75,7 @@ const fn members(known: &'static [&'static str]) -> Members {
 
 type Read<T> = Result<T, MembersError>;
 
-/// Opens an object, and asks for the name that a misspelt one was probably meant to be.
+/// Opens an object. An error about a misspelled member includes a suggestion.
 fn open(path: String, value: Value, known: &Members) -> Read<Object> {
     let unknown = value.as_object().and_then(|members| {
         let unknown = |name: &&String| !known.known.contains(&name.as_str());
@@ -115,7 +115,7 @@ impl HealthPolicy {
 }
 
 impl RecoveryAction {
-    /// Reads the action that a user chose for a recovery of `target`, with its parameters.
+    /// Reads the action that a user has chosen for a recovery of `target`, with its parameters.
     ///
     /// # Errors
     /// The member `operation` or `operation_params` that breaks a rule.
@@ -131,7 +131,7 @@ impl RecoveryAction {
     }
 }
 
-/// Moves what documents of version 1.0 have under `options`, beside the single `type`, to where later versions have it.
+/// Moves the members that documents of version 1.0 have under `options`, next to the single `type`, to their place in later versions.
 fn without_form_of_1_0(path: &str, mut detection: Value) -> Read<Value> {
     let Some(members) = detection.as_object_mut().filter(|members| members.contains_key("type")) else {
         return Ok(detection);
@@ -176,7 +176,7 @@ fn read_detection(mut detection: Object) -> Read<Detection> {
     })
 }
 
-/// Reads the list of modes; in the form of version 1.0 there is one, beside the other members.
+/// Reads the list of modes; in the format of version 1.0 there is a single mode next to the other members.
 fn modes(detection: &mut Object) -> Read<Vec<DetectionMode>> {
     let is_single = detection.has("type") || detection.has("options");
     let list = match detection.take("detection_modes") {
@@ -236,7 +236,8 @@ fn read_mode(mut mode: Object) -> Read<DetectionMode> {
     }
 }
 
-/// Reads what peers examine: a port, or a URL as `NODE_STATUS_POLL_URL` has it. Without any it is the port that the service publishes.
+/// Reads what peers examine: a port, or a URL with the options of `NODE_STATUS_POLL_URL`. Without options it is the
+/// port that the service publishes.
 fn read_peer_options(path: &str, options: Value, without: DetectionMode) -> Read<DetectionMode> {
     if options.get("poll_url").is_none() {
         let mut options = open(path.to_owned(), options, &PEER_OPTIONS)?;

@@ -47,8 +47,8 @@ impl PollUrl {
         }
     }
 
-    /// Rejects a template that is not a URL for any node: a check that can never be made proves nothing about
-    /// an instance.
+    /// Rejects a template that is not a URL for any node, because such a check would never show anything about an
+    /// instance.
     fn checked(self) -> Result<Self, String> {
         // An address and a name as nodes have them.
         let read = Url::parse(&self.expand("node-1", "192.0.2.1"));

@@ -57,7 +57,7 @@ fn unpack(packed: &[u8]) -> Result<Vec<u8>, OperatorError> {
         return Err(OperatorError::NotGzip);
     }
     let mut unpacked = Vec::new();
-    // Data unpacked before an error counts; reading the files shows whether it suffices.
+    // Data that was unpacked before an error is used; whether it suffices becomes apparent when the files are read.
     let _whole = decoder.take(MAX_UNPACKED + 1).read_to_end(&mut unpacked);
     if u64::try_from(unpacked.len()).is_ok_and(|length| length > MAX_UNPACKED) {
         return Err(OperatorError::TooLarge);

@@ -70,7 +70,7 @@ impl CheckError {
 /// The reason why a service cannot run on a node.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Incompatibility {
-    /// The policy wants another architecture than the node has.
+    /// The policy requires another architecture than that of the node.
     #[error("the policy requires architecture {policy}, the node has {node}")]
     Architecture { policy: String, node: String },
     /// The service cannot run on devices.

@@ -12,8 +12,8 @@ use crate::version::is_version;
 impl Expression {
     /// Returns whether the properties satisfy the expression.
     ///
-    /// Where the reference crashes over a property's value (see [`Predicate::compare`]) before it has a result, the result is
-    /// `false`, even if a later alternative would be satisfied.
+    /// If the reference crashes on a property's value (see [`Predicate::compare`]) before it has a result, the result
+    /// is `false`, even if a later alternative would be satisfied.
     pub fn is_satisfied_by(&self, properties: &PropertyList) -> bool {
         self.evaluate(properties).unwrap_or(false)
     }

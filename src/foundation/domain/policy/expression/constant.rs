@@ -30,8 +30,8 @@ impl<'a> Known<'a> {
 }
 
 impl Expression {
-    /// Returns a text that is compared with constants only, or is a condition by itself; the first if there are several. Such a part is
-    /// true or false whatever the references are.
+    /// Returns a text that is compared with constants only, or is a condition by itself; the first if there are
+    /// several. Such a part is true or false for all values of the references.
     pub fn constant_text(&self) -> Option<&str> {
         let mut stack: Vec<Known<'_>> = Vec::new();
         for operation in &self.operations {

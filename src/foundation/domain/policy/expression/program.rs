@@ -91,7 +91,7 @@ impl Expression {
         &self.text
     }
 
-    /// Returns whether the expression is true whatever the node is, because it is empty.
+    /// Returns whether the expression is true on every node because it is empty.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }

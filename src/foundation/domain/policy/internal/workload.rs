@@ -55,8 +55,8 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Returns whether two elements are equal: a named service is identified by its name, whatever the texts; a missing
-    /// architecture equals every other.
+    /// Returns whether two elements are equal: a named service is identified by its name, regardless of the texts; a
+    /// missing architecture equals every other.
     pub fn is_same(&self, other: &Self) -> bool {
         if self.password != other.password || self.priority != other.priority {
             return false;
