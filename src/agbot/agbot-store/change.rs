@@ -316,6 +316,7 @@ pub async fn read_all(conn: &mut PgConnection, ended_since: Timestamp) -> Result
 ///
 /// Rows of transactions that have not begun on this server come from another server's dump and are removed too.
 pub async fn delete_old(tx: &mut PgConnection, retention_secs: f64) -> Result<u64, StoreError> {
+    // SKIP LOCKED: another agbot is removing the rows, so there is nothing left to do.
     let due = sqlx::query!(
         r#"-- agbot_change.lock_retention
         SELECT snapshot::text AS "snapshot!" FROM agbot_change_retention

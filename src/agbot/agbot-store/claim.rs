@@ -118,6 +118,7 @@ pub async fn list_waiting_groups(conn: &mut PgConnection) -> Result<Vec<GroupId>
 
 /// Inserts the rows of groups that have none yet.
 pub async fn insert_groups(conn: &mut PgConnection, ha_groups: &[&GroupId]) -> Result<(), StoreError> {
+    // The rows are sorted, so that two transactions that insert the same groups do not deadlock.
     sqlx::query!(
         "-- claim.insert_groups
         INSERT INTO claim_group (ha_group) SELECT name FROM UNNEST($1::text[]) AS name ORDER BY name ON CONFLICT DO NOTHING",
@@ -262,6 +263,9 @@ pub async fn insert_claims(
     let waits_end: Vec<Option<jiff_sqlx::Timestamp>> =
         claims.iter().map(|claim| claim.waits_end_before.map(to_sql)).collect();
     let details: Vec<Json<GrantedClaim>> = claims.iter().map(|claim| Json(GrantedClaim::of(claim))).collect();
+    // Under READ COMMITTED, a row that another transaction has changed while this one waited for its lock is compared
+    // with the condition again. So `unchanged` has only groups whose revision is still the one of the decision.
+    // MATERIALIZED keeps the steps in this order, and calls `nextval` once for each claim.
     let rows = sqlx::query!(
         r#"-- claim.insert_claims
         WITH wanted AS MATERIALIZED (
@@ -350,6 +354,8 @@ pub async fn lock_claim(
     scope: &str,
     fencing: i64,
 ) -> Result<bool, StoreError> {
+    // FOR SHARE, so that commands under one claim do not wait for each other, while its end and its next phase wait for
+    // them.
     let row = sqlx::query!(
         "-- claim.lock_claim
         SELECT fencing FROM claim WHERE ha_group = $1 AND scope = $2 AND fencing = $3 FOR SHARE",
@@ -406,6 +412,8 @@ pub async fn delete_claims(
         claims.iter().map(|claim| claim.lease.map(|lease| lease.partition)).collect();
     let lease_numbers: Vec<Option<i64>> =
         claims.iter().map(|claim| claim.lease.map(|lease| lease.fencing)).collect();
+    // Leases before groups, like every transaction that locks both, and each sorted, so that batches of several agbots
+    // do not deadlock. MATERIALIZED keeps the steps in this order.
     let rows = sqlx::query!(
         r#"-- claim.delete_claims
         WITH wanted AS MATERIALIZED (
@@ -473,6 +481,7 @@ pub async fn upsert_waits(
 ) -> Result<(), StoreError> {
     let pairs = waits.iter().map(|(group, node)| (group.as_str(), node.as_str()));
     let (ha_groups, nodes): (Vec<&str>, Vec<&str>) = pairs.unzip();
+    // `since` equals the parameter only for rows that were inserted now, so a renewed wait is no further event.
     sqlx::query!(
         "-- claim.upsert_waits
         WITH renewed AS (

@@ -205,6 +205,7 @@ pub async fn list_events(conn: &mut PgConnection) -> Result<Vec<HealthRow>, Stor
 
 /// Deletes at most so many events that have disappeared; returns how many there were.
 pub async fn delete_expired(conn: &mut PgConnection, now: Timestamp, most: i64) -> Result<u64, StoreError> {
+    // SKIP LOCKED: an event that is being replaced is not expired any more, and other agbots delete at the same time.
     let done = sqlx::query!(
         "-- health.delete_expired
         DELETE FROM health_event

@@ -26,6 +26,8 @@ impl NodeLock {
 /// The nodes are locked in their order, so that two transactions never wait for each other.
 pub async fn lock_nodes(tx: &mut PgConnection, lock: NodeLock, nodes: &[&NodeId]) -> Result<(), StoreError> {
     let names: Vec<&str> = nodes.iter().map(|node| node.as_str()).collect();
+    // Sorted in the subquery, because the order in which a select list is computed is that of its input. Hashes that
+    // collide only make transactions wait.
     sqlx::query!(
         r#"-- node_lock.lock_nodes
         SELECT pg_advisory_xact_lock(hashtextextended($2 || ' ' || node, 0))::text AS "nothing?"

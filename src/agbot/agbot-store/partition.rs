@@ -119,6 +119,8 @@ pub async fn take_free(
     most: i64,
     fencing: Option<i64>,
 ) -> Result<Vec<LeaseRow>, StoreError> {
+    // SKIP LOCKED: agbots that take partitions at the same time get different ones instead of waiting. A lease that
+    // ends implausibly late was written while the clock of the server was ahead, and counts as free.
     let rows = sqlx::query!(
         "-- partition.take_free
         UPDATE work_partition
@@ -174,6 +176,8 @@ pub async fn delete_instance(conn: &mut PgConnection, instance: Uuid) -> Result<
 
 /// Returns whether the lease is still this agbot's with this fencing number; locks the row until the transaction ends, so that a release waits.
 pub async fn lock_lease(tx: &mut PgConnection, owner: Uuid, lease: LeaseRow) -> Result<bool, StoreError> {
+    // FOR SHARE: commands under one lease do not wait for each other, while its release, extension and takeover wait for
+    // them. The time is that of the database server, so that the clocks of the agbots do not matter.
     let row = sqlx::query!(
         "-- partition.lock_lease
         SELECT partition_number FROM work_partition

@@ -61,6 +61,7 @@ pub async fn lock_of_policy(
     policy: &PolicyId,
     ha_group: Option<&GroupId>,
 ) -> Result<Vec<Value>, StoreError> {
+    // Sorted, so that two actions on all groups of a policy do not deadlock.
     let rows = sqlx::query!(
         "-- rollout.lock_of_policy
         SELECT record FROM rollout WHERE policy = $1 AND ($2::text IS NULL OR ha_group = $2)

@@ -113,6 +113,7 @@ pub async fn lock_slots(
     part: &str,
     slots: &[String],
 ) -> Result<Vec<Value>, StoreError> {
+    // Sorted, so that two plans with common slots do not deadlock.
     Ok(sqlx::query_scalar!(
         "-- task.lock_slots
         SELECT record FROM task WHERE policy = $1 AND part = $2 AND slot = ANY ($3) ORDER BY task FOR UPDATE",

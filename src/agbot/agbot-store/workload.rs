@@ -42,6 +42,7 @@ pub async fn lock_workload(tx: &mut PgConnection, policy: &PolicyId) -> Result<O
 
 /// Reads the row of a workload, without what its versions run, and keeps it as it is until the transaction ends.
 pub async fn share_workload(tx: &mut PgConnection, policy: &PolicyId) -> Result<Option<Value>, StoreError> {
+    // FOR SHARE, so that plans of several workload units of one policy do not wait for each other.
     Ok(sqlx::query_scalar!(
         "-- workload.share_workload
         SELECT record FROM workload WHERE policy = $1 FOR SHARE",
@@ -182,6 +183,8 @@ pub async fn upsert_instances(
     rows: &[(NodeId, Value)],
 ) -> Result<(), StoreError> {
     let (nodes, records) = columns(rows);
+    // Only the members that a plan decides on are overwritten. The rest of the record belongs to users, whose writes may
+    // have been committed since the plan read it.
     sqlx::query!(
         "-- workload.upsert_instances
         INSERT INTO instance (policy, node, record)

@@ -129,6 +129,8 @@ pub async fn upsert_of_node(
     node: &str,
     row: &NodeAgreementRow,
 ) -> Result<(), StoreError> {
+    // An agreement id is recorded for one node of an owner. Records of other owners under the same id stay: it must not be possible to
+    // remove them by naming their id.
     sqlx::query!(
         "-- agreement.release_of_node
         DELETE FROM node_agreement
@@ -174,6 +176,8 @@ pub async fn upsert_of_agbot(
     agbot: &str,
     row: &AgbotAgreementRow,
 ) -> Result<(), StoreError> {
+    // An agreement id is recorded for one agbot of an owner. Records of other owners under the same id stay: it must not be possible to
+    // remove them by naming their id.
     sqlx::query!(
         "-- agreement.release_of_agbot
         DELETE FROM agbot_agreement

@@ -25,6 +25,8 @@ pub struct Chain {
 
 /// Becomes the sealer until the end of the transaction, waiting for the current one.
 pub async fn lock_lease(tx: &mut PgConnection) -> Result<(), StoreError> {
+    // The lock is the lease: it ends with the transaction, also if the sealer's connection is lost, and needs no
+    // timeout.
     sqlx::query!(
         "-- audit_chain.lock_lease
         SELECT only_row FROM audit_lease FOR UPDATE"

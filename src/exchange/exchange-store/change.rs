@@ -164,6 +164,7 @@ pub async fn sequence_outbox(
     limit: i64,
     instance: Uuid,
 ) -> Result<SequencedBatch, StoreError> {
+    // A function of the database, so that the lock of the sequencer row is held for one round trip only.
     let rows = sqlx::query!(
         r#"-- change.sequence_outbox
         SELECT change_id, org, id, category, resource, operation, is_public, changed_at AS "changed_at: jiff_sqlx::Timestamp", peers

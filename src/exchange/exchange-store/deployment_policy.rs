@@ -210,6 +210,8 @@ pub async fn count_owned(conn: &mut PgConnection, owner_org: &str, owner: &str) 
 
 /// Serializes writes of policies of an organization that name others.
 pub async fn lock_relations(tx: &mut PgConnection, org: &str) -> Result<(), StoreError> {
+    // An advisory lock, because a cycle runs through several rows: two writes could close one together without locking a
+    // common row. If the hashes of two organizations collide, their writes only wait for each other.
     sqlx::query!(
         r#"-- deployment_policy.lock_relations
         SELECT pg_advisory_xact_lock(hashtextextended($1 || ' relations', 0))::text AS "nothing?""#,

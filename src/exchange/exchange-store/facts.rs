@@ -126,6 +126,8 @@ pub async fn lock_facts(
     if let Some(facts) = lock_row(tx, kind, org, id).await? {
         return Ok(Some(facts));
     }
+    // A row that does not exist cannot be locked; its name can, and a creation locks the name first. It may have been created while
+    // this transaction waited.
     lock_name(tx, org, id).await?;
     lock_row(tx, kind, org, id).await
 }

@@ -152,6 +152,8 @@ fn account(org: Option<String>, name: Option<String>) -> Option<UserId> {
 
 /// Finds a group and locks it against all other changes until the end of the transaction.
 pub async fn lock_group(tx: &mut PgConnection, org: &str, name: &str) -> Result<Option<HaGroup>, StoreError> {
+    // FOR UPDATE and not FOR NO KEY UPDATE: the foreign key of a member locks this row FOR KEY SHARE, so the weaker lock
+    // would let others insert members.
     let row = sqlx::query!(
         r#"-- ha_group.lock_group
         SELECT description, is_admin, owner_org, owner, updated_at AS "updated_at: jiff_sqlx::Timestamp",
@@ -182,6 +184,8 @@ pub async fn lock_candidates(
     org: &str,
     nodes: &[String],
 ) -> Result<Vec<Candidate>, StoreError> {
+    // FOR NO KEY UPDATE, so that inserts with a foreign key to a node, such as heartbeats and messages, do not wait. The
+    // order prevents a deadlock of two changes that concern the same nodes.
     let rows = sqlx::query_as!(
         CandidateRow,
         "-- ha_group.lock_candidates
@@ -204,6 +208,7 @@ pub async fn lock_members(
     org: &str,
     name: &str,
 ) -> Result<Vec<Candidate>, StoreError> {
+    // OF node: the caller's lock of the group already prevents others from adding members.
     let rows = sqlx::query_as!(
         CandidateRow,
         "-- ha_group.lock_members

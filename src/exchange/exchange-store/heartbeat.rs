@@ -40,6 +40,8 @@ pub async fn upsert_nodes(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let (orgs, ids, times) = columns(batch);
+    // The rows are sorted, because several exchanges write batches with the same nodes: they lock the rows in the same
+    // order and do not deadlock.
     sqlx::query!(
         "-- heartbeat.upsert_nodes
         INSERT INTO node_heartbeat (org, node, seen_at)

@@ -41,6 +41,7 @@ pub struct Identity {
 /// Prevents others from creating a login, a service, a pattern or a deployment policy of this name until the end of the transaction. Call it
 /// before checking whether the name is free: what was created meanwhile is visible afterwards.
 pub async fn lock_name(tx: &mut PgConnection, org: &str, id: &str) -> Result<(), StoreError> {
+    // An advisory lock, because a name that is free has no row to lock, and rows of several tables may take it.
     sqlx::query!(
         r#"-- identity.lock_name
         SELECT pg_advisory_xact_lock(hashtextextended($1 || '/' || $2, 0))::text AS "nothing?""#,

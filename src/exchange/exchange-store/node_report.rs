@@ -139,6 +139,8 @@ pub async fn upsert_reports(
     };
     let (statistics, statistics_at) = column(|report| &report.statistics);
     let (engines, engines_at) = column(|report| &report.engine);
+    // The rows are sorted, because several exchanges write batches with the same nodes: they lock the rows in the same
+    // order and do not deadlock.
     sqlx::query!(
         "-- node_report.upsert_reports
         INSERT INTO node_report (org, node, statistics, statistics_at, engine, engine_at)

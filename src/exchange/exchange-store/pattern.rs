@@ -99,6 +99,7 @@ pub async fn lock_visibility(
     org: &str,
     pattern: &str,
 ) -> Result<Option<bool>, StoreError> {
+    // FOR KEY SHARE prevents a deletion, while writers of the parts of one pattern do not wait for each other.
     let row = sqlx::query!(
         "-- pattern.lock_visibility
         SELECT is_public FROM pattern WHERE org = $1 AND pattern = $2 FOR KEY SHARE",

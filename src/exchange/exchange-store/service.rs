@@ -120,6 +120,7 @@ pub async fn lock_visibility(
     org: &str,
     service: &str,
 ) -> Result<Option<bool>, StoreError> {
+    // FOR KEY SHARE prevents a deletion, while writers of the parts of one service do not wait for each other.
     let row = sqlx::query!(
         "-- service.lock_visibility
         SELECT is_public FROM service WHERE org = $1 AND service = $2 FOR KEY SHARE",
