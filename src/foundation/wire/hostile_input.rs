@@ -1,4 +1,4 @@
-//! Properties of everything that reads what others send: no input makes it panic, and no altered envelope says something else.
+//! Properties of all code that parses foreign input: no input causes a panic, and no altered envelope opens with another message.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! Finds the first PEM block of a text (RFC 7468), whatever stands before it.
+//! Finds the first PEM block of a text (RFC 7468), ignoring the text before it.
 
 use crate::base64_text;
 

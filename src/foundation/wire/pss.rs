@@ -1,12 +1,12 @@
 //! RSASSA-PSS with maximal salt on signing and any salt length on verifying (agreement protocol 1.2, 4.3).
 //!
-//! The verifier of the `rsa` crate expects one salt length, so EMSA-PSS-VERIFY (RFC 8017, 9.1.2) stands here.
+//! The verifier of the `rsa` crate requires one salt length, so EMSA-PSS-VERIFY (RFC 8017, 9.1.2) is implemented here.
 
 use rand::CryptoRng;
 use rsa::{BigUint, Pss, RsaPrivateKey, RsaPublicKey, traits::PublicKeyParts};
 use sha2::digest::{Digest, DynDigest};
 
-/// Lends a generator of the workspace's `rand` to the older traits of the `rsa` crate.
+/// Adapts a generator of the workspace's `rand` to the older traits of the `rsa` crate.
 pub(crate) struct RsaRng<'a, R: ?Sized>(pub &'a mut R);
 
 impl<R: CryptoRng + ?Sized> rsa::rand_core::RngCore for RsaRng<'_, R> {

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 /// A JSON document that is passed on exactly as it was received.
 ///
-/// The command line prints the text that a server sent and sends the text of a user's file. Members that this version does not know, and the
-/// order of all members, must survive that, which no typed body can promise. Calls whose result is shown return this type, and it is the
-/// only way in which JSON without a shape leaves the client. Code that decides by a member reads the typed body first, with
-/// [`RawJson::read`].
+/// The command line prints the text that a server sent and sends the text of a user's file. That must preserve the
+/// order of members, and members that this version does not know, which a typed body cannot guarantee. Calls whose
+/// result is shown return this type, and it is the only way in which JSON without a shape leaves the client. Code that
+/// decides by a member reads the typed body first, with [`RawJson::read`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RawJson(Value);

@@ -4,7 +4,7 @@ use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A claim on one HA group: the member that holds it is the one that may be upgraded.
+/// A claim on one HA group: only the member that holds it may be upgraded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Claim {
     /// The group.
@@ -65,7 +65,7 @@ impl ClaimScope {
 pub enum ClaimPurpose {
     /// Replaces a service by a wanted version.
     ServiceUpgrade,
-    /// Takes a service off a node that is being drained.
+    /// Removes a service from a node that is being drained.
     Drain,
     /// Executes a management policy.
     AgentUpgrade {

@@ -1,7 +1,7 @@
 //! Bodies of the agbot's API, one module for each resource.
 //!
-//! Instants are text in UTC; ids of nodes, groups and policies are `org/name`. Reasons are JSON of free form: programs read
-//! their kind, people the text beside them.
+//! Instants are text in UTC; ids of nodes, groups and policies are `org/name`. Reasons are free-form JSON with a kind
+//! for programs and a text for users.
 
 pub mod action;
 pub mod agreement;

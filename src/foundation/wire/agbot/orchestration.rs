@@ -51,10 +51,10 @@ pub struct WorkloadStatus {
     pub spec_version: Option<u64>,
     /// Service version that it prefers.
     pub version: Option<String>,
-    /// Number of the version that was given up by a rollback.
+    /// Number of the version that a rollback has abandoned.
     pub rolled_back_from: Option<u64>,
-    /// The `orchestration` that is in force after a rollback, while that of the document is not: the document that worked last is restored as
-    /// a whole.
+    /// The `orchestration` that applies after a rollback instead of that of the document: the document that worked last
+    /// is restored as a whole.
     pub effective: Option<Value>,
     /// `up`, `warn`, `down` or `n/a`.
     #[schema(required = true)]
@@ -416,7 +416,7 @@ pub struct OrganizationEventsQuery {
     /// Only events about this HA group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// Largest number of events, 1 to 1000; 500 if left out.
+    /// Maximum number of events, 1 to 1000; 500 if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u16>,

@@ -1,4 +1,4 @@
-//! Plan of a write of a deployment policy, or of something that policies depend on.
+//! Plan of a write of a deployment policy, or of an object that policies depend on.
 //!
 //! Nodes without an organization belong to that of the policy; a node that the caller may not read is `?`.
 
@@ -18,8 +18,8 @@ pub struct PlanResponse {
     /// The policy.
     #[schema(value_type = String)]
     pub policy: PolicyId,
-    /// Digest of the document, of the state that it would act on and of the changes; it stays the same as
-    /// long as none of them changes.
+    /// Digest of the document, of the state that it would affect and of the changes; it is the same until one of them
+    /// changes.
     pub token: String,
     /// True if no changes follow the listed ones.
     pub complete: bool,
@@ -100,7 +100,7 @@ pub struct PlannedBlock {
     pub reason: String,
 }
 
-/// Write of something that deployment policies depend on, in one organization.
+/// Write of an object that deployment policies depend on, in one organization.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum DependencyWrite {
@@ -152,6 +152,6 @@ pub struct PlannedStops {
     pub policy: PolicyId,
     /// The instances that it has now.
     pub instances: u64,
-    /// Those of them that stop, at once or when no rule of their HA group holds them up any more.
+    /// Those of them that stop, at once or when the rules of their HA group permit it.
     pub stopped: u64,
 }

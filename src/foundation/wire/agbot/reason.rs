@@ -15,10 +15,10 @@ pub struct ReasonsResponse {
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, String>)]
     pub policies: Option<BTreeMap<String, String>>,
-    /// Policies, patterns, services and inputs without effect, because something in them cannot be read.
+    /// Policies, patterns, services and inputs without effect, because a part of them cannot be parsed.
     #[serde(default)]
     pub inert_policies: Vec<InertPolicy>,
-    /// Policies and patterns in which something can never work, or is probably not meant.
+    /// Policies and patterns with parts that can never work, or are probably mistakes.
     #[serde(default)]
     pub questionable_policies: Vec<InertPolicy>,
     /// The pairs.
@@ -42,14 +42,14 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// Returns the part of the state by which programs decide; an unreadable one is empty.
+    /// Returns the machine-readable part of the state; empty if it cannot be parsed.
     #[must_use]
     pub fn placement(&self) -> PairPlacement {
         PairPlacement::deserialize(&self.state).unwrap_or_default()
     }
 }
 
-/// The part of a pair's state by which programs decide.
+/// The machine-readable part of a pair's state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct PairPlacement {

@@ -1,4 +1,4 @@
-//! The health registry: what is checked by a health policy, and by which agbot.
+//! The health registry: the targets of health checks, and the agbots that check them.
 //!
 //! Source: orchestration C9.
 
@@ -34,7 +34,7 @@ pub struct HealthRegistration {
     /// When that agbot took the target over.
     #[schema(required = true)]
     pub adopted_at: String,
-    /// When the agbot that responds checked the target last; none when another one checks it, or it has not been checked.
+    /// When the responding agbot last checked the target; none if another one checks it, or it has not been checked.
     pub last_check_at: Option<String>,
     /// Recoveries of members of an HA group, by node; those of a deployment policy are in its tasks.
     #[schema(required = true)]

@@ -94,10 +94,10 @@ pub struct Rollout {
     pub state: RolloutState,
     /// Human-readable state.
     pub text: String,
-    /// Service and version that were wanted before it led back.
+    /// Service and version of the rollout before the rollback.
     #[serde(default, rename = "rolledBackFrom", skip_serializing_if = "Option::is_none")]
     pub rolled_back_from: Option<String>,
-    /// The settings for updates that hold for it: the policy's over the hub's; only in lists.
+    /// The settings for updates that apply to it: those of the policy, else those of the hub; only in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub update: Option<Value>,

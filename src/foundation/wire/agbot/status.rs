@@ -9,19 +9,19 @@ use utoipa::ToSchema;
 pub struct AgbotStatus {
     /// Name of this process among the agbots of the hub.
     pub agbot: String,
-    /// True if the agbot has read everything that it serves.
+    /// True if the agbot has read all policies that it serves.
     pub loaded: bool,
     /// Messages that violated the protocol.
     pub dropped_messages: u64,
     /// Seconds without a heartbeat after which it counts a node as down.
     pub node_down_after_secs: u64,
-    /// Nodes it knows; only for people to whom the exchange shows its own counts.
+    /// Number of known nodes; only for users to whom the exchange shows its own counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<usize>,
-    /// Deployment policies it knows; only for people to whom the exchange shows its own counts.
+    /// Number of known deployment policies; only for users to whom the exchange shows its own counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policies: Option<usize>,
-    /// Agreements that are alive; only for people to whom the exchange shows its own counts.
+    /// Number of live agreements; only for users to whom the exchange shows its own counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreements: Option<usize>,
     /// Entries that it leaves to other agbots; left out when there are none, and for users to whom the

@@ -1,4 +1,4 @@
-//! Permission for agent upgrades, and who in a group waits for what.
+//! Permission for agent upgrades, and the members of a group that wait.
 
 use evenkeel_ids::{NodeId, PolicyId};
 use serde::{Deserialize, Serialize};

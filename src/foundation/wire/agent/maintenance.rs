@@ -1,4 +1,4 @@
-//! Maintenance of the node, as its operator announces it on the machine.
+//! Maintenance of the node, announced by its operator on the machine.
 
 use serde::{Deserialize, Serialize};
 

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::RawJson;
 use crate::exchange::response::part_of;
 
-/// Reads a body of an agent of any version: members that are missing, null or unknown are no errors.
+/// Reads a body of an agent of any version: members that are missing, null or unknown are not errors.
 ///
 /// # Errors
 /// When a member has a value of another kind.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The part of a service's output that is asked for.
+/// The requested part of a service's output.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServiceLogQuery {

@@ -179,7 +179,7 @@ fn part(fields: &Fields, name: &'static str) -> Result<Vec<u8>, EnvelopeError> {
     if bytes.is_empty() { Err(EnvelopeError::Missing(name)) } else { Ok(bytes) }
 }
 
-/// Remembers the envelopes that were processed, so that a copy of one is distinguished from a new message.
+/// Records the envelopes that were processed, so that a copy of one is distinguished from a new message.
 ///
 /// Two envelopes of the same message differ (fresh key and nonce), so an equal text is always a copy.
 ///

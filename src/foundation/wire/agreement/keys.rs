@@ -1,4 +1,4 @@
-//! RSA keys of agents, agbots and publishers: making, reading and writing them (agreement protocol 1.1, 4.3).
+//! RSA keys of agents, agbots and publishers: generating, reading and writing them (agreement protocol 1.1, 4.3).
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ impl fmt::Debug for PrivateKey {
 }
 
 impl PrivateKey {
-    /// Makes a key of `bits` bits. Takes a large part of a second: call it off the async threads.
+    /// Generates a key of `bits` bits. Takes a large part of a second: call it off the async threads.
     ///
     /// # Errors
     /// [`KeyError::Generation`] for lengths that RSA cannot have.

@@ -14,7 +14,7 @@ pub const UPDATE_POLICY: &str = "basicagreementtupdatepolicychange";
 /// Reason why a text is not a message of the protocol.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
-    /// The text is no JSON object or a field has the wrong kind.
+    /// The text is not a JSON object, or a field has the wrong type.
     #[error(transparent)]
     Field(#[from] FieldError),
     /// A field that must have a value is empty.
@@ -98,7 +98,7 @@ pub enum Body {
         /// Reason code (agreement protocol 2.7).
         reason: u64,
     },
-    /// Either side asks whether the other still has the agreement.
+    /// A query of either side whether the other still has the agreement.
     Verification,
     /// The reply to a verification.
     VerificationReply {

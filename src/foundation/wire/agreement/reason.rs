@@ -8,7 +8,7 @@ pub const SERVICE_TERMINATED: u64 = 103;
 pub const START_TIMEOUT: u64 = 104;
 /// A user of the node asked for it.
 pub const NODE_USER_REQUESTED: u64 = 105;
-/// The agbot asked for it, or says that the agreement does not exist.
+/// The agbot requested it, or reports that the agreement does not exist.
 pub const AGBOT_REQUESTED: u64 = 106;
 /// No acknowledgement of the reply arrived in time.
 pub const NO_REPLY_ACK: u64 = 107;

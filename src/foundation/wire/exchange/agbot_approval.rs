@@ -75,7 +75,7 @@ response! {
 /// Code of the refusal of a task whose fencing number was not given to the agbot.
 pub const UNKNOWN_FENCING: &str = "fencing-unknown";
 
-/// Asks for a fencing number for leases of the agbot.
+/// Requests a fencing number for leases of the agbot.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PostFencing {

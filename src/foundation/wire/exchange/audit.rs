@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use utoipa::{IntoParams, ToSchema};
 
-/// Names the canonical form; another form would have another name.
+/// Name of the canonical form; another form would have another name.
 const FORM: &str = "evenkeel.audit.1";
 
 /// Previous hash of the first record of a chain.
@@ -34,7 +34,7 @@ pub struct AuditRecord {
     pub method: String,
     /// Name of the operation in the API document.
     pub operation: String,
-    /// Path of the resource below `/v1`, as it was asked for.
+    /// Path of the resource below `/v1`, as in the request.
     pub resource: String,
     /// HTTP status of the response: 2xx done, 403 refused.
     pub status: i16,
@@ -112,7 +112,7 @@ pub struct BrokenRecord {
     pub reason: String,
 }
 
-/// Walks a chain, record by record, in the order of their numbers.
+/// Verifies a chain, record by record, in the order of their numbers.
 #[derive(Debug, Clone)]
 pub struct ChainWalk {
     place: ChainPlace,
@@ -219,7 +219,7 @@ pub struct AuditQuery {
     pub without_reports: Option<bool>,
 }
 
-/// Records, ascending by number, or descending when that was asked for.
+/// Records, ascending by number, or descending if requested.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditResponse {

@@ -37,7 +37,7 @@ pub fn reorder_members(members: Map<String, Value>) -> Map<String, Value> {
     ordered
 }
 
-/// Members that are alone in their slot come first, by slot; then the crowded slots, each one level deeper.
+/// Members that are alone in their slot come first, by slot; then the slots with collisions, each one level deeper.
 fn place(members: Vec<(u32, (String, Value))>, shift: u32, ordered: &mut Map<String, Value>) {
     if shift >= u32::BITS {
         ordered.extend(members.into_iter().map(|(_, member)| member));

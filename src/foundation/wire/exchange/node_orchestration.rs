@@ -1,4 +1,4 @@
-//! The object `orchestration` of a node: whether services are placed on it, whether it is frozen, and what they may use of it.
+//! The object `orchestration` of a node: its availability for placement, whether it is frozen, and its capacities.
 //!
 //! Source: orchestration 1.7, A12, B9, D7.
 
@@ -16,7 +16,7 @@ use super::query;
 const FAULT_DOMAIN: &str = "faultDomain";
 const UPGRADE_DOMAIN: &str = "upgradeDomain";
 
-/// Longest path of a fault domain, in bytes, and its most levels.
+/// Maximum length of the path of a fault domain, in bytes, and maximum number of its levels.
 const LONGEST_PATH: usize = 512;
 const MOST_LEVELS: usize = 16;
 

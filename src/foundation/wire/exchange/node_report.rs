@@ -31,15 +31,15 @@ const STATISTICS: Members = Members {
     unsupported: &[],
 };
 const ENGINE: Members = Members { known: &["state", "status", "at"], unsupported: &[] };
-/// Greatest load average and size that are accepted as a measurement.
+/// Maximum load average and size that are accepted as measurements.
 const GREATEST_LOAD: f64 = 1_000_000.0;
 const GREATEST_SIZE: u64 = 1 << 40;
 /// Longest IP address, in bytes.
 const LONGEST_ADDRESS: usize = 45;
-/// Most addresses of a node, and longest name of an interface in bytes.
+/// Maximum number of addresses of a node, and maximum length of the name of an interface in bytes.
 const MOST_ADDRESSES: usize = 32;
 const LONGEST_INTERFACE: usize = 64;
-/// Greatest compatibility version: every JSON reader holds it exactly.
+/// Maximum compatibility version, which every JSON parser represents exactly.
 const GREATEST_VERSION: u64 = (1 << 53) - 1;
 
 /// Activity of a node's agent.
@@ -51,7 +51,7 @@ pub enum NodeMonitorState {
     Idle,
     /// It has started, and has not yet reported its services.
     Init,
-    /// It was stopped on purpose, and is expected back soon.
+    /// It was stopped intentionally, and is expected back soon.
     Maintenance,
     /// It was stopped for an upgrade of its agent.
     Upgrade,
@@ -119,7 +119,7 @@ pub struct NodeStatistics {
     /// Every address of it, with its interface.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<NodeAddress>,
-    /// When the exchange received them. A node's own time is checked, but not used: clocks of nodes differ.
+    /// When the exchange received them. The node's own time is checked, but not used, because clocks of nodes differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
 }
@@ -278,7 +278,7 @@ fn instant(given: &mut Object) -> Result<(), MembersError> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeState {
-    /// Its heartbeats arrive, or it is away for a while on purpose.
+    /// Its heartbeats arrive, or it is intentionally away for a while.
     Ready,
     /// Its heartbeats stopped.
     Down,

@@ -1,7 +1,7 @@
-//! Limits on what a node record holds.
+//! Limits on the size of node records.
 //!
-//! Agbots hold the records of all nodes of an organization, and the limit on the length of that list is shared by everyone who may create
-//! nodes. Records that were stored before stay readable.
+//! Agbots keep the records of all nodes of an organization in memory, and all users who may create nodes share the
+//! limit on the size of that list. Records that were stored before stay readable.
 
 use serde::Serialize;
 use serde_json::{Map, Value};

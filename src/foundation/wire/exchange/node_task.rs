@@ -1,4 +1,4 @@
-//! Tasks of a node: what the engine wants of them, and what the node reports.
+//! Tasks of a node: the state desired by the engine, and the state reported by the node.
 //!
 //! Source: orchestration 1.8, B3.
 

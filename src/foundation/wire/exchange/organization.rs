@@ -103,7 +103,7 @@ response! {
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct OrganizationsQuery {
-    /// Only organizations of this type; `IBM` is the only one that can be asked for.
+    /// Only organizations of this type; only `IBM` is supported.
     pub orgtype: Option<String>,
     /// Pattern of the id.
     pub organization: Option<String>,

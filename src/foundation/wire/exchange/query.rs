@@ -1,4 +1,4 @@
-//! Values of query parameters, as leniently as the reference reads them.
+//! Values of query parameters, parsed as leniently as by the reference.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};

@@ -1,7 +1,7 @@
-//! Reading what an exchange returns: fields that are missing, null or unknown are no errors, so that every version and every
-//! implementation of the API can be read.
+//! Reading responses of an exchange: fields that are missing, null or unknown are not errors, so that every version and
+//! every implementation of the API can be read.
 //!
-//! Requests are the other way round: they refuse what they do not know, and take scalars of another kind ([`super::lenient`]).
+//! Requests are parsed the other way round: unknown members are refused, and scalars of another type are accepted ([`super::lenient`]).
 
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, Error, IgnoredAny, IntoDeserializer, Visitor};

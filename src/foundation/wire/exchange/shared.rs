@@ -34,7 +34,7 @@ pub struct OneSecretBinding {
     pub enable_node_level_secrets: bool,
 }
 
-/// A property of a policy. Nothing but the word of the type is checked, and not everywhere.
+/// A property of a policy. Only the name of the type is checked, and not everywhere.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OneProperty {

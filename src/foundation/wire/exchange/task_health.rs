@@ -100,7 +100,7 @@ pub struct TaskProbe {
     pub timeout_seconds: u32,
 }
 
-/// The timeout of an attempt in orders that name none.
+/// The timeout of an attempt if a task names none.
 fn usual_timeout() -> u32 {
     5
 }
@@ -200,7 +200,7 @@ impl TaskCheck {
     }
 }
 
-/// Most members about which one report says something.
+/// Maximum number of members in a report.
 pub const MOST_PEERS: usize = 16;
 
 /// Reports the outcome of a check, or the other members that the task reaches.
