@@ -160,7 +160,7 @@ async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), 
     Ok(())
 }
 
-/// Starts the hub's own agbot on its exchange, without a socket in between; it serves every organization.
+/// Starts the hub's own agbot, which calls the exchange in the same process without a socket; it serves every organization.
 pub async fn start_in_hub(
     directory: &DataDirectory,
     exchange: &Exchange,
@@ -220,10 +220,10 @@ async fn agbot_token(directory: &DataDirectory, database: &Database) -> Result<S
     agree(directory, database, ("hub_agbot_token", "agbot-token"), make).await
 }
 
-/// The file with the messaging key of the hub's agbot.
+/// Returns the file with the messaging key of the hub's agbot.
 async fn agbot_key_file(directory: &DataDirectory, database: &Database) -> Result<PathBuf, Failure> {
     let make = || {
-        // It takes part of a second, in which this thread serves no requests.
+        // This takes a fraction of a second and must not block a thread that serves requests.
         let made = tokio::task::block_in_place(|| {
             PrivateKey::generate(&mut rand::rng(), KEY_BITS).and_then(|key| key.to_pkcs1_pem())
         });
@@ -233,8 +233,9 @@ async fn agbot_key_file(directory: &DataDirectory, database: &Database) -> Resul
     Ok(directory.path().join(KEY_FILE))
 }
 
-/// Creates the agbot known to the exchange, and lets it serve every organization that it was never offered: what an
-/// administrator took away stays away. Returns the first number of the change feed that an organization created later can have.
+/// Creates the record of the agbot at the exchange, and lets it serve every organization that it has not been offered
+/// before: entries that an administrator has removed stay removed. Returns the smallest number of the change feed that
+/// an organization created later can have.
 async fn register(
     root: &Client,
     agbot: &Client,

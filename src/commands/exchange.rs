@@ -1,4 +1,4 @@
-//! `evenkeel exchange`: an exchange alone, stateless, any number of them on one database.
+//! `evenkeel exchange`: a stateless exchange without an agbot; any number of them can share a database.
 
 use std::time::Duration;
 

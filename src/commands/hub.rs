@@ -21,7 +21,7 @@ const FINISH_LIMIT: std::time::Duration = std::time::Duration::from_secs(1);
 /// Timeout of closing the connections to the database.
 const CLOSE_LIMIT: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Options of commands that need nothing of a hub but its database.
+/// Options of commands that need only the database of a hub.
 #[derive(Debug, Args)]
 pub struct DatabaseArguments {
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub struct DatabaseArguments {
 }
 
 impl DatabaseArguments {
-    /// Completes the options from the configuration file, which comes back with them, and starts logging.
+    /// Completes the options from the configuration file, which is returned with them, and starts logging.
     pub fn read(self) -> Result<(SettingsFile, Self), Failure> {
         let file = self.config.read()?;
         let arguments = Self {
@@ -51,8 +51,8 @@ impl DatabaseArguments {
         Ok((file, arguments))
     }
 
-    /// Uses the database that is named, without a read of the data directory, or starts the embedded one of the directory, which must be kept
-    /// as long.
+    /// Uses the named database without reading the data directory, or starts the embedded one of the directory, whose
+    /// lock must be held as long.
     pub async fn open(&self) -> Result<(OpenDatabase, Option<DataDirectory>), Failure> {
         if let Some(url) = self.database.url()? {
             let database = connect(&url, self.database.connections()).await?;
@@ -64,7 +64,7 @@ impl DatabaseArguments {
     }
 }
 
-/// A migrated database, and the embedded server behind it if there is one.
+/// A migrated database, with the embedded server if there is one.
 pub struct OpenDatabase {
     pub database: Database,
     pub postgres: Option<EmbeddedPostgres>,
@@ -98,7 +98,7 @@ impl OpenDatabase {
 
     /// Closes the connections, then stops the embedded server.
     pub async fn close(self) {
-        // Connections that are still busy are cut by the server's end, or by ours.
+        // Connections that are still busy end with the server or with this process.
         let _ = tokio::time::timeout(CLOSE_LIMIT, self.database.close()).await;
         if let Some(postgres) = self.postgres {
             postgres.stop().await;
@@ -124,7 +124,7 @@ pub fn open_directory(path: &std::path::Path) -> Result<DataDirectory, Failure> 
         .map_err(|error: DataDirectoryError| Failure::from_error(error.exit_status(), &error))
 }
 
-/// A running exchange with the order of its end: waits first, then requests, then its workers.
+/// A running exchange, which ends in this order: parked polls, requests, workers.
 pub struct RunningExchange {
     pub exchange: Exchange,
     workers: CancellationToken,
@@ -147,9 +147,9 @@ pub struct ExchangeSetup<'a> {
     pub limits: &'a LimitOptions,
     pub clients: &'a ClientOptions,
     pub oidc: Option<OidcSettings>,
-    /// The silence after which the agbot of the same process takes a node to be down.
+    /// Time without a heartbeat after which a node is down for the agbot of the same process.
     pub node_down_after_secs: Option<u64>,
-    /// The time that this agbot gives nodes to be heard again after its start.
+    /// Time after its start in which this agbot waits for heartbeats of nodes.
     pub rejoin_grace_secs: Option<u64>,
 }
 

@@ -8,7 +8,7 @@ use clap::Args;
 
 const NAME: &str = "hzn";
 
-/// Everything behind `hzn`, which the command line reads itself.
+/// All arguments after `hzn`, which the command line parses itself.
 #[derive(Debug, Args)]
 pub struct HznArguments {
     /// Command and its options; see `hzn --help`
@@ -27,7 +27,7 @@ impl HznArguments {
         is_of_program.then(|| evenkeel_cli::candidates(program(), &words))
     }
 
-    /// The arguments as the command line expects them, its own name first.
+    /// Returns the arguments as the command line expects them, starting with its own name.
     pub fn words(self) -> Vec<OsString> {
         std::iter::once(OsString::from(NAME)).chain(self.arguments).collect()
     }

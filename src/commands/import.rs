@@ -1,5 +1,4 @@
-//! `evenkeel import`: brings the database of a reference exchange over, so that its clients continue with
-//! what they have.
+//! `evenkeel import`: imports the database of a reference exchange, so that its clients keep their ids and credentials.
 
 use clap::Args;
 use evenkeel_import::{ImportError, ImportOptions, import_and_print};

@@ -1,4 +1,4 @@
-//! The settings of what clients may take: times and sizes of connections, rates of requests, failed logins.
+//! Settings of the limits on clients: times and sizes of connections, rates of requests, failed logins.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -79,17 +79,17 @@ settings! {
     pub struct ClientOptions {
         /// Requests a second from one address; 0 for no limit [default: 5000].
         requests_per_address: u32 = "requests-per-address", "EVENKEEL_REQUESTS_PER_ADDRESS";
-        /// Requests from one address that may come at once [default: 50000].
+        /// Requests from one address that may arrive at once [default: 50000].
         request_burst_per_address: u32 = "request-burst-per-address", "EVENKEEL_REQUEST_BURST_PER_ADDRESS";
         /// Failed logins a minute from one address; 0 for no limit [default: 1200].
         failed_logins_per_address: u32 = "failed-logins-per-address", "EVENKEEL_FAILED_LOGINS_PER_ADDRESS";
-        /// Failed logins from one address that may come at once [default: 1000].
+        /// Failed logins from one address that may arrive at once [default: 1000].
         failed_login_burst_per_address: u32 = "failed-login-burst-per-address", "EVENKEEL_FAILED_LOGIN_BURST_PER_ADDRESS";
         /// Different wrong logins a minute from one address as one caller; 0 for no limit [default: 30].
         failed_logins_per_caller: u32 = "failed-logins-per-caller", "EVENKEEL_FAILED_LOGINS_PER_CALLER";
         /// Different wrong logins from one address as one caller that may arrive at once [default: 100].
         failed_login_burst_per_caller: u32 = "failed-login-burst-per-caller", "EVENKEEL_FAILED_LOGIN_BURST_PER_CALLER";
-        /// Proxies whose X-Forwarded-For is believed: addresses and networks, separated by commas [default: none].
+        /// Proxies whose X-Forwarded-For is trusted: addresses and networks, separated by commas [default: none].
         trusted_proxies: String = "trusted-proxies", "EVENKEEL_TRUSTED_PROXIES";
         /// Origins of web pages that may use the API from browsers, such as https://console.example.com, separated by commas [default: none].
         cors_origins: String = "cors-origins", "EVENKEEL_CORS_ORIGINS";
@@ -125,7 +125,7 @@ impl ClientOptions {
         Ok(settings)
     }
 
-    /// Checks that every client has the memory for a body of the largest size.
+    /// Checks that the share of one client suffices for a body of the maximum size.
     pub fn check_body_memory(&self, max_body_bytes: usize) -> Result<(), Failure> {
         if max_body_bytes <= self.middleware_settings()?.body_memory_per_client() {
             return Ok(());
@@ -177,7 +177,7 @@ settings! {
     pub struct LimitOptions {
         /// Requests a second of one caller, ten times as many of an agbot; 0 for no limit [default: 500].
         requests_per_caller: u32 = "requests-per-caller", "EVENKEEL_REQUESTS_PER_CALLER";
-        /// Requests of one caller that may come at once [default: 5000].
+        /// Requests of one caller that may arrive at once [default: 5000].
         request_burst_per_caller: u32 = "request-burst-per-caller", "EVENKEEL_REQUEST_BURST_PER_CALLER";
         /// Days audit records are kept, 0 for ever [default: 90].
         audit_days: u32 = "audit-days", "EVENKEEL_AUDIT_DAYS";
@@ -230,7 +230,7 @@ impl LimitOptions {
     }
 }
 
-/// Half of a volume: what one sender, or the senders of one organization, may have of it.
+/// Returns half of a volume, which is the share of one sender or of the senders of one organization.
 fn half(whole: Volume) -> Volume {
     Volume { messages: (whole.messages / 2).max(1), bytes: whole.bytes / 2 }
 }

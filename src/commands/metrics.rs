@@ -13,7 +13,7 @@ use evenkeel_runtime::metrics::{Labeled, Metrics};
 use evenkeel_runtime::worker::{WorkerStatus, Workers};
 use evenkeel_store::Database;
 
-/// Minimum interval between two counts of an agbot: counting iterates over all nodes and agreements.
+/// Minimum interval between two counts of an agbot, because counting iterates over all nodes and agreements.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// Adds what a database pool shows.
@@ -43,7 +43,7 @@ pub fn observe_certificate(metrics: &Metrics, tls: Option<&TlsSettings>) {
     });
 }
 
-/// Adds what the periodic workers of a role show: the names of a time and of a state.
+/// Adds the metrics of the periodic workers of a role.
 fn observe_workers(metrics: &Metrics, [passed_at, failing]: [&'static str; 2], workers: &Workers) {
     let gauges = |name, help, read: fn(&WorkerStatus) -> Option<f64>| {
         let workers = workers.clone();
@@ -127,13 +127,13 @@ pub fn observe_agbot(metrics: &Metrics, agbot: &Agbot) {
     );
 }
 
-/// Returns values whose labels, which may be names that users gave, hold nothing that a terminal obeys.
+/// Returns values without control characters of terminals in their labels, which may be names that users have given.
 fn printable_labels(values: Labeled) -> Labeled {
     let printable = |labels: Vec<String>| labels.iter().map(|label| printable(label)).collect();
     values.into_iter().map(|(labels, value)| (printable(labels), value)).collect()
 }
 
-/// Adds what the engine of policies with tasks shows.
+/// Adds the metrics of the engine for policies with tasks.
 ///
 /// # Source
 /// Orchestration 2.7.
@@ -193,7 +193,7 @@ fn observe_engine(metrics: &Metrics, snapshots: &Arc<Snapshots>) {
     metrics.counted("orch_initial_pass_total", help, &[], move || newest.newest().initial_passes as f64);
 }
 
-/// Adds what health checks and recoveries came to.
+/// Adds the outcomes of health checks and recoveries.
 #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^53 checks")]
 fn observe_health(metrics: &Metrics, snapshots: &Arc<Snapshots>) {
     let newest = snapshots.clone();

@@ -1,4 +1,4 @@
-//! `evenkeel migrate`: brings the schema of a database to this version and ends.
+//! `evenkeel migrate`: migrates the schema of a database to this version.
 
 use clap::Args;
 use evenkeel_runtime::Failure;

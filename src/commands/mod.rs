@@ -36,7 +36,7 @@ struct Arguments {
 enum Command {
     /// Runs a whole hub: exchange and agbot, with a PostgreSQL of its own unless one is named.
     Up(Box<up::UpArguments>),
-    /// Runs an exchange alone, on a PostgreSQL that is already there.
+    /// Runs an exchange alone, on an existing PostgreSQL.
     Exchange(exchange::ExchangeArguments),
     /// Runs an agbot alone, against any exchange; several on one database share the work.
     Agbot(agbot::AgbotArguments),

@@ -3,7 +3,7 @@
 use evenkeel_exchange::OidcSettings;
 use evenkeel_runtime::settings::{SettingsError, SettingsFile};
 
-/// The table's key; it has no option and no variable, because lists of roles do not fit there.
+/// Key of the table, which has no option and no variable, because they cannot express lists of roles.
 pub const KEYS: &[&str] = &["oidc"];
 
 /// Reads the table, if the file has one.

@@ -28,7 +28,7 @@ pub struct ServerSetup {
     middleware: Middleware,
 }
 
-/// Options that all listeners of a process share.
+/// Options shared by all listeners of a process.
 pub struct ListenerOptions {
     limits: HttpLimits,
     middleware: Middleware,
@@ -73,7 +73,7 @@ impl ServerSetup {
         let database = database.clone();
         health.depend("database", move || {
             let database = database.clone();
-            // A connection without a statement proves that it responds.
+            // Opening a connection, without a statement, shows that the database responds.
             async move { database.read(async |_| Ok(())).await.map_err(|error: StoreError| error.to_string()) }
         });
         Self { health, http_metrics: HttpMetrics::new(&metrics), metrics, tls, limits, middleware }

@@ -1,4 +1,4 @@
-//! The settings of the hub's commands, in groups. Each has one name as option, as environment variable and in the file.
+//! The settings of the hub's commands, in groups. Each has one name, as option, environment variable and key of the file.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ impl ConfigArguments {
 settings! {
     /// The directory of a process's files.
     pub struct DirectorySettings {
-        /// Directory for the database, secrets and everything else that stays [default: in the user's state directory].
+        /// Directory for the database, secrets and all other persistent data [default: in the user's state directory].
         data_dir: PathBuf = "data-dir", "EVENKEEL_DATA_DIR";
     }
 }
@@ -71,7 +71,7 @@ impl DirectorySettings {
 settings! {
     /// The database.
     pub struct DatabaseSettings {
-        /// PostgreSQL to use, as a URL; better in a file when it holds a password.
+        /// PostgreSQL to use, as a URL; use a file if it contains a password.
         database_url: Secret<String> = "database-url", "EVENKEEL_DATABASE_URL";
         /// File that holds the URL.
         database_url_file: PathBuf = "database-url-file", "EVENKEEL_DATABASE_URL_FILE";
@@ -103,7 +103,7 @@ impl DatabaseSettings {
 settings! {
     /// The database that an import reads.
     pub struct SourceSettings {
-        /// PostgreSQL of the exchange to import from, as a URL; better in a file when it holds a password.
+        /// PostgreSQL of the exchange to import from, as a URL; use a file if it contains a password.
         from: Secret<String> = "from", "EVENKEEL_FROM";
         /// File that holds the URL.
         from_file: PathBuf = "from-file", "EVENKEEL_FROM_FILE";
@@ -124,7 +124,7 @@ impl SourceSettings {
 settings! {
     /// Settings of the embedded PostgreSQL.
     pub struct PostgresChoice {
-        /// Programs of the embedded PostgreSQL: found (on this machine), fetched, or auto [default: auto].
+        /// Binaries of the embedded PostgreSQL: found (on this machine), fetched, or auto [default: auto].
         postgres_binaries: BinarySource = "postgres-binaries", "EVENKEEL_POSTGRES_BINARIES";
     }
 }
@@ -194,21 +194,21 @@ settings! {
         upgrade_monitor_secs: u64 = "upgrade-monitor-secs", "EVENKEEL_UPGRADE_MONITOR_SECS";
         /// Seconds a member has to run the new version before the rollout is paused [default: 600].
         upgrade_start_timeout_secs: u64 = "upgrade-start-timeout-secs", "EVENKEEL_UPGRADE_START_TIMEOUT_SECS";
-        /// Seconds after its start for which the agbot starts nothing automatically where a node was not heard since; for at most 15 of
-        /// them it takes no member down [default: 90].
+        /// Seconds after the start of the agbot for which nothing starts automatically in a workload unit with a node
+        /// that has not sent a heartbeat since; for at most the first 15 no instance is stopped [default: 90].
         upgrade_grace_secs: u64 = "upgrade-grace-secs", "EVENKEEL_UPGRADE_GRACE_SECS";
         /// Seconds without a heartbeat after which a node counts as down [default: 180].
         node_down_after_secs: u64 = "node-down-after-secs", "EVENKEEL_NODE_DOWN_AFTER_SECS";
-        /// When the new version fails on a member: pause (hold the rollout), rollback (take back what changed), or continue
-        /// [default: pause].
+        /// When the new version fails on a member: pause the rollout, rollback (return the changed members to the old
+        /// version), or continue [default: pause].
         upgrade_failure_action: FailureAction = "upgrade-failure-action", "EVENKEEL_UPGRADE_FAILURE_ACTION";
-        /// Order of stop and start on a member: stop-first, or start-first where a node can hold both copies [default: stop-first].
+        /// Order of stop and start on a member: stop-first, or start-first if a node can run both instances [default: stop-first].
         upgrade_order: UpdateOrder = "upgrade-order", "EVENKEEL_UPGRADE_ORDER";
         /// HA groups of one policy that are upgraded at the same time; 0 means all [default: 0].
         upgrade_parallelism: u32 = "upgrade-parallelism", "EVENKEEL_UPGRADE_PARALLELISM";
         /// Seconds between two members [default: 0].
         upgrade_delay_secs: u64 = "upgrade-delay-secs", "EVENKEEL_UPGRADE_DELAY_SECS";
-        /// Copies that must run on other members before one is stopped [default: 1].
+        /// Instances that must run on other members before one is stopped [default: 1].
         upgrade_min_running: NonZeroU32 = "upgrade-min-running", "EVENKEEL_UPGRADE_MIN_RUNNING";
         /// Handling of policies and patterns that another agbot of the exchange is configured to serve as well: yield
         /// (leave them to it) or ignore (serve them as well) [default: yield in `up`, ignore in `agbot`].

@@ -9,8 +9,8 @@ use evenkeel_store::{Database, StoreError};
 
 use super::hub::no_database;
 
-/// The secret called `name` in the database and `file` in the directory. The database takes precedence over
-/// the file; where both are empty, `make` creates it.
+/// Returns the secret called `name` in the database and `file` in the directory. The database takes precedence over the
+/// file; if neither has it, `make` creates it.
 pub async fn agree(
     directory: &DataDirectory,
     database: &Database,

@@ -13,7 +13,7 @@ pub struct SimulateArguments {
     /// Number of seeds, one after the other
     #[arg(long, default_value_t = 1)]
     seeds: u64,
-    /// Steps with faults in each schedule; then it must settle
+    /// Steps with faults in each schedule; after them the system must converge
     #[arg(long, default_value_t = 600)]
     steps: u32,
     /// Print everything that happens

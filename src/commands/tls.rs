@@ -24,10 +24,10 @@ settings! {
 }
 
 impl TlsOptions {
-    /// Opens the certificate to serve all of `addresses` with; `None` for plain HTTP.
+    /// Opens the certificate for all of `addresses`; `None` for plain HTTP.
     ///
     /// # Shape
-    /// `directory`: where the private authority lives; `None` where there is no data directory, and so no authority.
+    /// `directory`: that of the private authority; `None` without a data directory, and thus without an authority.
     pub fn open(
         &self,
         directory: Option<&Path>,

@@ -95,7 +95,7 @@ async fn run_hub(settings: UpArguments) -> Result<(), Failure> {
     let listeners = Listeners::bind(&settings).await?;
     let directory = open_directory(&settings.directory.path()?)?;
     let opening = Box::pin(OpenDatabase::open(&directory, &settings.database, &settings.postgres));
-    // A signal during a long start ends it: what was begun is dropped, and with it the embedded server.
+    // A signal during a long start aborts it: what was started is dropped, including the embedded server.
     let Some(open) = lifecycle.shutdown().run_until_cancelled_owned(opening).await else { return Ok(()) };
     let open = open?;
     let outcome = serve(&lifecycle, &settings, &directory, &open, (listeners, options)).await;
@@ -120,7 +120,7 @@ impl Listeners {
     }
 }
 
-/// Starts the roles and serves them until a signal comes; then drains in the opposite order.
+/// Starts the roles and serves them until a signal is received; then drains in reverse order.
 async fn serve(
     lifecycle: &Lifecycle,
     settings: &UpArguments,
@@ -167,7 +167,7 @@ async fn serve(
             )),
         );
     }
-    // The exchange responds at once; at its first start the agbot creates its keys meanwhile.
+    // The exchange serves requests at once, while the agbot creates its keys at its first start.
     let home = evenkeel_manual::router(&setup.health, "hub", true);
     let others = api.router().merge(setup.health.router()).merge(home);
     let router = exchange.router_beside(&[evenkeel_agbot::api::part], others);
@@ -213,7 +213,7 @@ async fn end(lifecycle: &Lifecycle, agbot: Option<Agbot>) {
     }
 }
 
-/// Reports the URL of the hub: in the log, and in a file for programs that let it choose the port.
+/// Reports the URL of the hub in the log, and in a file for programs that let it choose the port.
 fn announce(directory: &DataDirectory, url: &str) -> Result<(), Failure> {
     write_private_file(&directory.path().join("url"), format!("{url}\n").as_bytes())
         .map_err(|error| Failure::from_error(ExitStatus::DataDirectory, &error))?;
