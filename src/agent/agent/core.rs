@@ -323,7 +323,7 @@ impl Core {
                 service.key = service,
                 error,
                 lasted_secs = lasted.as_secs(),
-                "service cannot be started or stopped; it is tried again"
+                "service cannot be started or stopped; retrying"
             ),
             _ => tracing::debug!(command = key, error, "command failed"),
         }

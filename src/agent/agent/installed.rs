@@ -74,7 +74,7 @@ pub fn note_start(data_dir: &Path) -> Result<(), String> {
 pub(crate) fn note_success(data_dir: &Path) {
     let is_counted = read(data_dir).ok().flatten().is_some_and(|installed| installed.failed_starts > 0);
     if is_counted && let Err(error) = change(data_dir, |installed| installed.failed_starts = 0) {
-        tracing::warn!(error, "it cannot be recorded that the installed agent works");
+        tracing::warn!(error, "the success of the installed agent cannot be recorded");
     }
 }
 
@@ -91,7 +91,7 @@ impl Installed {
     /// Checks that the program is exactly what was installed, and that it starts.
     fn check(&self) -> Result<(), String> {
         if self.failed_starts >= MOST_FAILED_STARTS {
-            return Err(format!("it was started {} times and never got going", self.failed_starts));
+            return Err(format!("it was started {} times and never worked", self.failed_starts));
         }
         let program = self.program.display();
         let length = fs::metadata(&self.program).map_err(|error| format!("{program}: {error}"))?.len();

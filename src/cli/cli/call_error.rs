@@ -73,7 +73,7 @@ fn of_transport(server: &str, source: &str, error: &ClientError) -> String {
     }
     if source == AGENT_URL {
         return format!(
-            "start the agent on this machine, or set {source} to its address; the hub is not concerned"
+            "start the agent on this machine, or set {source} to its address; the hub is not involved"
         );
     }
     format!("check that the hub runs, and {source}, which names its address")

@@ -248,7 +248,7 @@ fn create(context: &Context, bits: usize, private: &Path, public: &Path, is_forc
         }
     }
     if bits < 2048 {
-        let why = format!("{bits} bits do not protect anything");
+        let why = format!("{bits} bits are insecure");
         return Err(CliError::input("no key was created", why, "use 2048 bits or more"));
     }
     print_note(format!("making an RSA key of {bits} bits; this can take a while"));

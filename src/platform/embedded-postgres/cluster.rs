@@ -79,7 +79,7 @@ async fn initdb(home: &Home, binaries: &Binaries, data: &Path) -> Result<(), Pos
         .kill_on_drop(true);
     let run = tokio::time::timeout(INITDB_LIMIT, command.output()).await;
     let output = run
-        .map_err(|_| PostgresError::Initialise { output: "initdb does not come to an end".to_owned() })?
+        .map_err(|_| PostgresError::Initialise { output: "initdb does not finish".to_owned() })?
         .map_err(|source| PostgresError::Run { program, source })?;
     if output.status.success() {
         return Ok(());

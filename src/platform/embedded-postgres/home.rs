@@ -128,7 +128,7 @@ fn reachable(data_directory: &Path, usual: PathBuf, account: Account) -> Result<
         if found.uid() != 0 || is_open || root_home.as_deref() == Some(closed) {
             return Err(FileError::new("keep a database below", closed, refusal(account)));
         }
-        tracing::info!(directory = %closed.display(), "letting the database account pass through");
+        tracing::info!(directory = %closed.display(), "permitting the database account to traverse");
         fs::set_permissions(closed, fs::Permissions::from_mode(found.mode() & 0o7777 | 0o011))
             .map_err(FileError::at("make traversable", closed))?;
     }

@@ -90,7 +90,7 @@ pub enum PostgresError {
         wanted: String,
     },
     /// The programs could not be fetched.
-    #[error("PostgreSQL cannot be fetched (install it, or name a database, to do without)")]
+    #[error("PostgreSQL cannot be fetched; install it, or name a database")]
     Fetch(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A file or directory of the server cannot be used.
     #[error("the directory of the embedded PostgreSQL cannot be used")]
@@ -221,7 +221,7 @@ async fn supervise(mut server: Server, launch: Launch, stop: CancellationToken) 
     loop {
         match stop.run_until_cancelled(server.wait()).await {
             None => return server.stop().await,
-            Some(ending) => tracing::error!("the embedded PostgreSQL ended ({ending}): starting it again"),
+            Some(ending) => tracing::error!("the embedded PostgreSQL ended ({ending}): restarting it"),
         }
         server = loop {
             if stop.run_until_cancelled(tokio::time::sleep(RESTART_PAUSE)).await.is_none() {

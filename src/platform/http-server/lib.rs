@@ -203,7 +203,7 @@ impl HttpServer {
         drop(listener);
         connections.close();
         if tokio::time::timeout(host.limits.drain_time, connections.wait()).await.is_err() {
-            tracing::warn!(connection_count = connections.len(), "cutting connections that are still busy");
+            tracing::warn!(connection_count = connections.len(), "closing connections that are still busy");
             cut.cancel();
             connections.wait().await;
         }

@@ -134,7 +134,7 @@ pub fn close_to_others(directory: &Path, is_own: bool) -> Result<(), FileError> 
         tracing::warn!(
             directory = %directory.display(),
             mode = format!("{:04o}", found.mode() & 0o7777),
-            "other accounts may enter the data directory, and it is left so because it is not this program's alone: run chmod 700"
+            "other accounts may enter the data directory; its mode is not changed, because it is not used by this program alone: run chmod 700"
         );
         return Ok(());
     }

@@ -116,8 +116,7 @@ async fn get_metrics(State(health): State<Health>, headers: HeaderMap) -> Respon
         }
         (_, Some(_)) => {
             let challenge = [(header::WWW_AUTHENTICATE, "Bearer realm=\"metrics\"")];
-            return (StatusCode::UNAUTHORIZED, challenge, "the token for metrics is another one\n")
-                .into_response();
+            return (StatusCode::UNAUTHORIZED, challenge, "the token for metrics is wrong\n").into_response();
         }
         (_, None) => health.metrics.render_public(),
     };

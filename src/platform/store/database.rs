@@ -193,7 +193,7 @@ impl Attempts {
         tracing::debug!(
             transaction = self.name,
             attempt = self.count,
-            "transaction lost against another one"
+            "transaction conflicted with another one"
         );
         if self.started.elapsed() > RETRY_LIMIT {
             return Err(StoreError::Contention { name: self.name });

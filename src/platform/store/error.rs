@@ -21,7 +21,7 @@ pub enum StoreError {
     #[error("the database cannot hold a value of the request")]
     Unstorable(#[source] sqlx::Error),
     /// Competing transactions kept conflicting.
-    #[error("the write {name} kept colliding with others")]
+    #[error("the write {name} kept conflicting with others")]
     Contention {
         /// Name of the transaction.
         name: &'static str,

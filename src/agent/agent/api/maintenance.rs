@@ -40,7 +40,7 @@ async fn change(api: &Api, maintenance: Option<Maintenance>) -> Result<Json<Main
     let state = maintenance.map_or(NodeMonitorState::Idle, Maintenance::monitor_state);
     workers::report_monitor_state(&hub, state).await.map_err(|error| {
         let change = if maintenance.is_some() { "was not begun" } else { "continues" };
-        Refusal::Unavailable(format!("the maintenance {change}: the hub did not take the report: {error}"))
+        Refusal::Unavailable(format!("the maintenance {change}: the hub did not accept the report: {error}"))
     })?;
     api.handle.with(move |journal| journal.maintenance = maintenance).await?;
     api.handle.order(Order::Announce).await?;

@@ -26,7 +26,7 @@ pub(super) async fn check(
             )
         }
         Some(_) => (CommandResult::Ok, None),
-        None => (CommandResult::Ok, Some("its node checks it no longer".to_owned())),
+        None => (CommandResult::Ok, Some("its node no longer checks it".to_owned())),
     };
     let seen = context.driver.observe(&agreement).await;
     let ended = EndedCommand { id: command, result, message };

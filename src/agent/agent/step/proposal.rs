@@ -136,7 +136,7 @@ impl State {
             return Err(format!("agreement {} has the same terms", other.id));
         }
         if self.live().count() >= MOST_LIVE {
-            return Err("the node has as many agreements as it can bear".to_owned());
+            return Err("the node has the maximum number of agreements".to_owned());
         }
         if !terms.agreement_protocols.is_empty()
             && !terms.agreement_protocols.iter().any(|protocol| protocol.name == PROTOCOL)
@@ -208,7 +208,7 @@ impl State {
     /// decides what runs here.
     fn check_agbot(&self, proposal: &Proposal<'_>, facts: &ProposalFacts) -> Result<(), String> {
         if let Some(why) = &facts.unreadable {
-            return Err(format!("the facts that it is judged by cannot be read: {why}"));
+            return Err(format!("the facts about it cannot be read: {why}"));
         }
         let org = proposal.from.split('/').next().unwrap_or_default();
         let is_known = match facts.standing {

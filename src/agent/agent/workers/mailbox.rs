@@ -264,7 +264,7 @@ impl Mailbox {
         if message.protocol == PROTOCOL {
             Ok(message)
         } else {
-            Err(format!("protocol {:?} is not spoken here", message.protocol))
+            Err(format!("protocol {:?} is not supported", message.protocol))
         }
     }
 

@@ -293,7 +293,7 @@ impl Management {
             Ok(true) => self.enter(&job, Phase::Downloaded, |_| {}).await?,
             Ok(false) => tracing::info!(policy = job, group, "another member of the group is being upgraded"),
             Err(error) => {
-                tracing::info!(policy = job, group, %error, "the group's permission cannot be had now");
+                tracing::info!(policy = job, group, %error, "the permission for the upgrade cannot be requested now");
             }
         }
         Ok(())

@@ -143,7 +143,7 @@ impl NodeRecord {
         match hub.agbot.report_health(&subject, &report).await {
             Err(error) if error.is_retryable() => return Err(error.into()),
             Err(error) => {
-                tracing::warn!(%error, "the hub does not take the report that the journal was lost");
+                tracing::warn!(%error, "the hub does not accept the report that the journal was lost");
             }
             Ok(_) => {}
         }

@@ -83,7 +83,7 @@ pub(super) fn wanted_version(
     let source = source.ok_or(PackageError::NoSource)?;
     let name = manifest.rsplit('/').next().unwrap_or_default();
     let broken = |reason: String| PackageError::Manifest(manifest.to_owned(), reason);
-    check_name(name).map_err(|_| broken("its name is not plain".to_owned()))?;
+    check_name(name).map_err(|_| broken("its name has characters that are not allowed".to_owned()))?;
     let text =
         fs::read_to_string(source.join(format!("{name}.json"))).map_err(|error| broken(error.to_string()))?;
     let manifest: Manifest = serde_json::from_str(&text).map_err(|error| broken(error.to_string()))?;

@@ -90,7 +90,11 @@ fn one(agent: &Server, found: ByAge<RawJson>, id: &str) -> Outcome<View> {
 
 fn unknown(id: &str) -> CliError {
     let what = format!("agreement {id} was not found");
-    CliError::input(what, "the agent has none of that id", "see what there is with: hzn agreement list")
+    CliError::input(
+        what,
+        "the agent has no agreement with that id",
+        "see what there is with: hzn agreement list",
+    )
 }
 
 fn all(records: Vec<RawJson>, archived: bool) -> View {

@@ -117,10 +117,10 @@ pub async fn run(command: PolicyCommand, context: &Context) -> Outcome {
 
 fn show_template(context: &Context) -> Outcome {
     let text = r#"{
-  "properties": [                   /* what the node says of itself, for deployment and management */
+  "properties": [                   /* properties of the node, for deployment and management */
     {"name": "site", "value": "north"}
   ],
-  "constraints": [],                /* what it asks of policies and services */
+  "constraints": [],                /* conditions on the properties of policies and services */
   "deployment": {                   /* only for the deployment of services; its constraints replace those above */
     "properties": [],
     "constraints": []

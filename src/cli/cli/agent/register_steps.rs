@@ -141,7 +141,7 @@ impl AtExchange {
                 return Err(CliError::input(
                     format!("{doing} failed"),
                     why,
-                    "take it out of that group first",
+                    "remove it from that group first",
                 ));
             }
         }

@@ -88,7 +88,7 @@ async fn wait_until_unregistered(agent: &Server) -> Outcome {
             return Err(CliError::new(
                 Exit::Http,
                 "the node is not unregistered yet",
-                format!("the agent did not get done within {} seconds", SETTLE.as_secs()),
+                format!("the agent did not finish within {} seconds", SETTLE.as_secs()),
                 "see the agent's log and hzn node list",
             ));
         }

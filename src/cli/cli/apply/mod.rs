@@ -159,7 +159,7 @@ fn check_pruning(arguments: &ApplyArguments, documents: usize) -> Outcome {
     match prune {
         Some(label) if !allow_empty => refuse(
             format!("{source} holds no document, and --prune would remove everything with the label {label}"),
-            "check the path, or give --allow-empty when that is meant",
+            "check the path, or give --allow-empty if that is intended",
         ),
         Some(_) => Ok(()),
         None => {

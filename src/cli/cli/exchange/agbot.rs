@@ -221,7 +221,7 @@ impl ServedEntry {
         let client = &exchange.server.client;
         let Self { list, org, name, node_org } = self;
         let entry = format!("{org}_{name}_{node_org}");
-        let doing = format!("ending that agbot {agbot} serves {org}/{name}");
+        let doing = format!("removing {org}/{name} from agbot {agbot}");
         let removed = async {
             match list {
                 ServedList::Policies => client.delete_served_policy(&agbot_org, &id, &entry).await,
@@ -232,7 +232,7 @@ impl ServedEntry {
             let list_with = format!("hzn exchange agbot {} {agbot}", list.command());
             return Err(CliError::not_found("served entry", &entry, &list_with));
         }
-        exchange.server.report_done(&format!("agbot {agbot} serves {org}/{name} no longer"));
+        exchange.server.report_done(&format!("agbot {agbot} no longer serves {org}/{name}"));
         Ok(())
     }
 }

@@ -190,10 +190,10 @@ pub fn show_template(context: &Context) -> Outcome {
       "check_agreement_status": 120
     }
   },
-  "properties": [                   /* what the policy says of itself */
+  "properties": [                   /* properties of the policy */
     {"name": "myproperty", "value": "myvalue"}
   ],
-  "constraints": [                  /* what it asks of nodes, such as openhorizon.hagroup == cameras */
+  "constraints": [                  /* conditions on the properties of nodes, such as openhorizon.hagroup == cameras */
     "site == north"
   ],
   "userInput": []

@@ -231,7 +231,7 @@ fn report(node: &str, availability: Availability, is_forced: bool) -> String {
     match availability {
         Availability::Drain if is_forced => {
             format!(
-                "node {node} is being drained: everything leaves it, the last running copy of an HA group, too"
+                "node {node} is being drained: all instances leave it, including the last running one of an HA group"
             )
         }
         Availability::Active => format!("node {node} is active: services are placed on it"),

@@ -292,10 +292,10 @@ pub fn show_policy_template(context: &Context) -> Outcome {
     let text = r#"{
   "label": "",
   "description": "",
-  "properties": [                   /* what the service says of itself */
+  "properties": [                   /* properties of the service */
     {"name": "", "value": ""}
   ],
-  "constraints": [                  /* what it asks of nodes */
+  "constraints": [                  /* conditions on the properties of nodes */
     "myproperty == myvalue"
   ]
 }"#;

@@ -10,7 +10,7 @@ const GAP: &str = "   ";
 
 /// Meaning of the flags, words and keys.
 pub const LEGEND: [&str; 12] = [
-    "flag C: a constraint of the placement does not hold on the node",
+    "flag C: the node violates a placement constraint",
     "flag F: frozen; the engine starts, stops and moves nothing",
     "flag L: natural leader, a node on which instances belong",
     "avail: up, warn or down; n/a where nothing is wanted",

@@ -65,7 +65,7 @@ pub enum TlsError {
         source: pem::Error,
     },
     /// Certificate and key are unusable, or not a pair.
-    #[error("the certificate in {} does not go with its key", path.display())]
+    #[error("the certificate in {} does not match its key", path.display())]
     Mismatch {
         /// The certificate's file.
         path: PathBuf,
