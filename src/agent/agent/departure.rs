@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use evenkeel_domain::causes::chain;
 use evenkeel_ids::NodeId;
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +42,7 @@ impl Departures {
     /// [`AgentError::DataDir`] when the file exists and cannot be read.
     pub fn read(data_dir: &Path) -> Result<Self, AgentError> {
         let path = data_dir.join(FILE);
-        let text = files::read_optional(&path).map_err(|error| AgentError::DataDir(error.to_string()))?;
+        let text = files::read_optional(&path)?;
         let all = text.map(|text| serde_json::from_str(&text)).transpose().unwrap_or_else(|error| {
             tracing::error!(%error, "the nodes whose stop the hub has not confirmed cannot be read");
             None
@@ -76,11 +77,11 @@ impl Departures {
     /// Writes the file. With a full disk the nodes are reported nevertheless, unless the agent ends before.
     fn save(&self) {
         let written = if self.all.is_empty() {
-            files::remove(&self.path).map_err(|error| error.to_string())
+            files::remove(&self.path).map_err(|error| chain(&error))
         } else {
-            serde_json::to_vec(&self.all).map_err(|error| error.to_string()).and_then(|text| {
-                files::write_atomic(&self.path, &text, 0o600).map_err(|error| error.to_string())
-            })
+            serde_json::to_vec(&self.all)
+                .map_err(|error| error.to_string())
+                .and_then(|text| files::write_atomic(&self.path, &text, 0o600).map_err(|error| chain(&error)))
         };
         if let Err(error) = written {
             tracing::error!(error, "the nodes whose stop the hub has not confirmed cannot be written");

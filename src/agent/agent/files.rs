@@ -7,21 +7,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use evenkeel_domain::causes::chain;
-use evenkeel_runtime::files::{FileLock, close_to_others, holds_nothing_else};
-
-/// An error of a file operation.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {action} {}: {source}", path.display())]
-pub struct FileError {
-    action: &'static str,
-    path: PathBuf,
-    source: io::Error,
-}
-
-fn at(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
-    move |source| FileError { action, path: path.to_owned(), source }
-}
+use evenkeel_runtime::files::{
+    FileError, FileLock, close_to_others, create_private_directory, holds_nothing_else,
+};
 
 /// Replaces a file atomically: afterwards it holds either the old or the new content.
 ///
@@ -41,7 +29,7 @@ pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> Result<(), FileEr
             _ => Ok(()),
         }
     };
-    write().map_err(at("write", path))
+    write().map_err(FileError::at("write", path))
 }
 
 /// Replaces a file like [`write_atomic`], without waiting for the disk: for content that is meaningless after a crash of the machine.
@@ -57,7 +45,7 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> Result<(), FileError> 
         options.open(&aside)?.write_all(content)?;
         fs::rename(&aside, path)
     };
-    write().map_err(at("write", path))
+    write().map_err(FileError::at("write", path))
 }
 
 /// Returns the text of a file; `None` if there is none.
@@ -68,17 +56,8 @@ pub fn read_optional(path: &Path) -> Result<Option<String>, FileError> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(at("read", path)(error)),
+        Err(error) => Err(FileError::new("read", path, error)),
     }
-}
-
-/// Creates a directory that only its owner can enter.
-///
-/// # Errors
-/// [`FileError`] when it cannot be created.
-pub fn create_private_directory(path: &Path) -> Result<(), FileError> {
-    use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(at("make", path))
 }
 
 /// Removes a file; it is not an error if the file does not exist.
@@ -87,7 +66,7 @@ pub fn create_private_directory(path: &Path) -> Result<(), FileError> {
 /// [`FileError`] when it exists and cannot be removed.
 pub fn remove(path: &Path) -> Result<(), FileError> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at("remove", path)(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(FileError::new("remove", path, error)),
         _ => Ok(()),
     }
 }
@@ -99,11 +78,10 @@ pub fn remove(path: &Path) -> Result<(), FileError> {
 /// [`FileError`] when it cannot be created, locked or closed.
 pub fn open_data_directory(directory: &Path) -> Result<Option<FileLock>, FileError> {
     create_private_directory(directory)?;
-    let unusable = |error| at("protect", directory)(io::Error::other(chain(&error)));
-    let is_own = holds_nothing_else(directory).map_err(unusable)?;
+    let is_own = holds_nothing_else(directory)?;
     let lock = lock_directory(directory)?;
     if lock.is_some() {
-        close_to_others(directory, is_own).map_err(unusable)?;
+        close_to_others(directory, is_own)?;
     }
     Ok(lock)
 }
@@ -127,11 +105,11 @@ pub fn lock_file(path: &Path) -> Result<Option<FileLock>, FileError> {
         .write(true)
         .mode(0o600)
         .open(path)
-        .map_err(at("open", path))?;
+        .map_err(FileError::at("open", path))?;
     match FileLock::acquire(&file) {
         Ok(lock) => Ok(Some(lock)),
         Err(fs::TryLockError::WouldBlock) => Ok(None),
-        Err(fs::TryLockError::Error(error)) => Err(at("lock", path)(error)),
+        Err(fs::TryLockError::Error(error)) => Err(FileError::new("lock", path, error)),
     }
 }
 

@@ -9,10 +9,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use evenkeel_domain::causes::chain;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::files::{self, FileError};
+use crate::files;
 
 /// Number of consecutive failed starts after which the original program continues.
 const MOST_FAILED_STARTS: u32 = 3;
@@ -116,7 +117,7 @@ fn checksum(path: &Path) -> io::Result<String> {
 
 fn read(data_dir: &Path) -> Result<Option<Installed>, String> {
     let path = path_in(data_dir);
-    let text = files::read_optional(&path).map_err(|error| error.to_string())?;
+    let text = files::read_optional(&path).map_err(|error| chain(&error))?;
     let read = text.map(|text| serde_json::from_str(&text));
     read.transpose().map_err(|error| format!("{} cannot be read: {error}", path.display()))
 }
@@ -129,8 +130,7 @@ fn change(data_dir: &Path, change: impl FnOnce(&mut Installed)) -> Result<(), St
 
 fn write(data_dir: &Path, installed: &Installed) -> Result<(), String> {
     let text = serde_json::to_string_pretty(installed).map_err(|error| error.to_string())?;
-    let written = files::write_atomic(&path_in(data_dir), text.as_bytes(), 0o600);
-    written.map_err(|error: FileError| error.to_string())
+    files::write_atomic(&path_in(data_dir), text.as_bytes(), 0o600).map_err(|error| chain(&error))
 }
 
 #[cfg(test)]

@@ -171,13 +171,11 @@ impl JournalFile {
     /// # Errors
     /// [`AgentError::DataDir`] when the files cannot be read, [`AgentError::Journal`] when a damaged journal cannot be kept aside.
     pub fn open(directory: &Path) -> Result<(Self, Journal), AgentError> {
-        let broken = |error: files::FileError| AgentError::DataDir(error.to_string());
         let path = directory.join("journal.json");
         let identity_path = directory.join("identity.json");
-        let identity: Option<Identity> = files::read_optional(&identity_path)
-            .map_err(broken)?
-            .and_then(|text| serde_json::from_str(&text).ok());
-        let text = files::read_optional(&path).map_err(broken)?;
+        let identity: Option<Identity> =
+            files::read_optional(&identity_path)?.and_then(|text| serde_json::from_str(&text).ok());
+        let text = files::read_optional(&path)?;
         let read = text.as_deref().map(serde_json::from_str::<Journal>);
         let loss = match (&read, &identity) {
             (Some(Ok(_)), _) | (None, None) => None,
@@ -220,19 +218,18 @@ impl JournalFile {
     /// # Errors
     /// [`AgentError::DataDir`] when it cannot be written.
     pub fn save(&mut self, journal: &Journal) -> Result<(), AgentError> {
-        let broken = |error: files::FileError| AgentError::DataDir(error.to_string());
         let identity = Identity::of(journal);
         if self.identity.as_ref() != Some(&identity) {
             let text = serde_json::to_string_pretty(&identity)
                 .map_err(|error| AgentError::DataDir(error.to_string()))?;
-            files::write_atomic(&self.identity_path, text.as_bytes(), 0o600).map_err(broken)?;
+            files::write_atomic(&self.identity_path, text.as_bytes(), 0o600)?;
             self.identity = Some(identity);
         }
         let text = serde_json::to_string(journal).map_err(|error| AgentError::DataDir(error.to_string()))?;
         if text == self.written {
             return Ok(());
         }
-        files::write_atomic(&self.path, text.as_bytes(), 0o600).map_err(broken)?;
+        files::write_atomic(&self.path, text.as_bytes(), 0o600)?;
         self.written = text;
         Ok(())
     }

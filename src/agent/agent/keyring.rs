@@ -17,7 +17,7 @@ const PUBLIC: &str = "publicMessagingKey.pem";
 /// [`AgentError::DataDir`] when a file cannot be used, [`AgentError::Key`] when the key is invalid.
 pub fn load_or_create(directory: &Path) -> Result<PrivateKey, AgentError> {
     let path = directory.join(PRIVATE);
-    let text = files::read_optional(&path).map_err(|error| AgentError::DataDir(error.to_string()))?;
+    let text = files::read_optional(&path)?;
     let key_error = |error: evenkeel_wire::agreement::keys::KeyError| AgentError::Key {
         path: path.clone(),
         reason: error.to_string(),
@@ -28,10 +28,7 @@ pub fn load_or_create(directory: &Path) -> Result<PrivateKey, AgentError> {
     let key = PrivateKey::generate(&mut rand::rng(), MESSAGING_KEY_BITS).map_err(key_error)?;
     let public = key.public_key().map_err(key_error)?.to_pem();
     let private = key.to_pkcs1_pem().map_err(key_error)?;
-    let write = |name: &str, text: &str| {
-        files::write_atomic(&directory.join(name), text.as_bytes(), 0o600)
-            .map_err(|error| AgentError::DataDir(error.to_string()))
-    };
+    let write = |name: &str, text: &str| files::write_atomic(&directory.join(name), text.as_bytes(), 0o600);
     write(PUBLIC, &public)?;
     write(PRIVATE, &private)?;
     Ok(key)
@@ -42,9 +39,8 @@ pub fn load_or_create(directory: &Path) -> Result<PrivateKey, AgentError> {
 /// # Errors
 /// [`AgentError::DataDir`] when a file cannot be removed.
 pub fn remove(directory: &Path) -> Result<(), AgentError> {
-    [PRIVATE, PUBLIC].iter().try_for_each(|name| {
-        files::remove(&directory.join(name)).map_err(|error| AgentError::DataDir(error.to_string()))
-    })
+    files::remove(&directory.join(PRIVATE))?;
+    Ok(files::remove(&directory.join(PUBLIC))?)
 }
 
 /// Reads all `*.pem` files in the given directories, in order of path. Unreadable ones are left out with a warning.

@@ -37,7 +37,8 @@ use std::{path::PathBuf, sync::Arc};
 
 use drivers::{Driver, docker::DockerDriver, process::ProcessDriver, process::ProcessSettings};
 use evenkeel_client::RunHeader;
-use evenkeel_runtime::worker::Workers;
+use evenkeel_domain::causes::chain;
+use evenkeel_runtime::{files::FileError, worker::Workers};
 use evenkeel_wire::exchange::agent_run::AgentRun;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -87,6 +88,12 @@ pub enum AgentError {
     Driver(String),
 }
 
+impl From<FileError> for AgentError {
+    fn from(error: FileError) -> Self {
+        Self::DataDir(chain(&error))
+    }
+}
+
 /// Runs an agent until `shutdown` is canceled. Services continue afterwards, and the next run adopts them, unless the
 /// settings stop them.
 ///
@@ -128,9 +135,7 @@ async fn run_once(
     shutdown: CancellationToken,
 ) -> Result<Option<Replacement>, AgentError> {
     let directory = &settings.data_dir;
-    let Some(_lock) =
-        files::open_data_directory(directory).map_err(|error| AgentError::DataDir(error.to_string()))?
-    else {
+    let Some(_lock) = files::open_data_directory(directory)? else {
         return Err(AgentError::Busy(directory.clone()));
     };
     let (file, journal) = journal::JournalFile::open(directory)?;

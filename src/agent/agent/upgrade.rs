@@ -114,16 +114,14 @@ pub(crate) fn is_watched() -> bool {
 
 /// Notifies the supervising program that this one has reported to the hub.
 pub(crate) fn confirm(data_dir: &Path, version: &str) -> Result<(), AgentError> {
-    files::write_atomic(&confirmed_path(data_dir), version.as_bytes(), 0o600)
-        .map_err(|error| AgentError::DataDir(error.to_string()))
+    Ok(files::write_atomic(&confirmed_path(data_dir), version.as_bytes(), 0o600)?)
 }
 
 /// Takes the reason why the last replacement was abandoned.
 pub(crate) fn take_failure(data_dir: &Path) -> Result<Option<String>, AgentError> {
-    let broken = |error: files::FileError| AgentError::DataDir(error.to_string());
-    let reason = files::read_optional(&failed_path(data_dir)).map_err(broken)?;
+    let reason = files::read_optional(&failed_path(data_dir))?;
     if reason.is_some() {
-        files::remove(&failed_path(data_dir)).map_err(broken)?;
+        files::remove(&failed_path(data_dir))?;
     }
     Ok(reason)
 }
@@ -164,12 +162,11 @@ pub(crate) async fn replace(
     shutdown: &CancellationToken,
 ) -> Result<Option<End>, AgentError> {
     let data_dir = &settings.data_dir;
-    let broken = |error: files::FileError| AgentError::DataDir(error.to_string());
-    files::remove(&confirmed_path(data_dir)).map_err(broken)?;
+    files::remove(&confirmed_path(data_dir))?;
     let replaces = std::env::var(REPLACES).unwrap_or_else(|_| settings.software_version.clone());
     tracing::info!(version = replacement.version, program = %replacement.program.display(), "new agent program is started");
     let outcome = watch(data_dir, restart, replacement, &replaces, shutdown).await;
-    files::remove(&confirmed_path(data_dir)).map_err(broken)?;
+    files::remove(&confirmed_path(data_dir))?;
     let Err(reason) = outcome else {
         let (version, program) = (replacement.version.clone(), replacement.program.clone());
         let record = Installed {
@@ -187,7 +184,7 @@ pub(crate) async fn replace(
         return Ok(Some(End::Replaced { program, replaces }));
     };
     tracing::error!(version = replacement.version, reason, "new agent program failed; the old one continues");
-    files::write_atomic(&failed_path(data_dir), reason.as_bytes(), 0o600).map_err(broken)?;
+    files::write_atomic(&failed_path(data_dir), reason.as_bytes(), 0o600)?;
     Ok(None)
 }
 

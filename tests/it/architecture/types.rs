@@ -88,7 +88,6 @@ const SHARED: &[(&str, &[&str])] = &[
             "Departure",
             "Exchange",
             "Feed",
-            "FileError",
             "Hub",
             "Input",
             "Login",

@@ -8,6 +8,8 @@ use axum::{
     http::StatusCode,
     routing::get,
 };
+use evenkeel_domain::causes::chain;
+use evenkeel_runtime::files::{FileError, create_private_directory};
 use evenkeel_wire::agent::trust::{ListedKey, SubjectNames, TrustedKey, TrustedKeys};
 use evenkeel_wire::signature::certificate_facts;
 use serde::Deserialize;
@@ -87,7 +89,7 @@ fn described(name: String, pem: String) -> TrustedKey {
 
 async fn show(State(api): State<Api>, Path(name): Path<String>) -> Result<String, Refusal> {
     let text = files::read_optional(&file_path(&api, &name)?);
-    let text = text.map_err(|error| Refusal::Unavailable(error.to_string()))?;
+    let text = text.map_err(|error| Refusal::Unavailable(chain(&error)))?;
     text.ok_or_else(|| Refusal::NotFound(format!("there is no key {name}")))
 }
 
@@ -96,8 +98,8 @@ async fn add(State(api): State<Api>, Path(name): Path<String>, pem: String) -> R
     if !pem.contains("-----BEGIN ") {
         return Err(Refusal::Input("the body is not PEM text".to_owned(), "body"));
     }
-    let unavailable = |error: files::FileError| Refusal::Unavailable(error.to_string());
-    files::create_private_directory(&directory(&api)).map_err(unavailable)?;
+    let unavailable = |error: FileError| Refusal::Unavailable(chain(&error));
+    create_private_directory(&directory(&api)).map_err(unavailable)?;
     files::write_atomic(&path, pem.as_bytes(), 0o600).map_err(unavailable)?;
     Ok(StatusCode::OK)
 }
@@ -107,7 +109,7 @@ async fn remove(State(api): State<Api>, Path(name): Path<String>) -> Result<Stat
     if !path.exists() {
         return Err(Refusal::NotFound(format!("there is no key {name}")));
     }
-    files::remove(&path).map_err(|error| Refusal::Unavailable(error.to_string()))?;
+    files::remove(&path).map_err(|error| Refusal::Unavailable(chain(&error)))?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -95,8 +95,7 @@ impl Core {
         registration: Registration,
         token: &str,
     ) -> Result<(), AgentError> {
-        files::write_atomic(&self.token_path(), token.as_bytes(), 0o600)
-            .map_err(|error| AgentError::DataDir(error.to_string()))?;
+        files::write_atomic(&self.token_path(), token.as_bytes(), 0o600)?;
         self.journal.registration = Some(registration);
         self.file.save(&self.journal)?;
         self.begin_session().await
@@ -152,7 +151,7 @@ impl Core {
         self.refused_since = None;
         self.pauses.clear();
         keyring::remove(&self.settings.data_dir)?;
-        files::remove(&self.token_path()).map_err(|error| AgentError::DataDir(error.to_string()))?;
+        files::remove(&self.token_path())?;
         self.prepare().await
     }
 
@@ -166,7 +165,7 @@ impl Core {
         {
             return Ok(Some(identity.token.clone()));
         }
-        files::read_optional(&self.token_path()).map_err(|error| AgentError::DataDir(error.to_string()))
+        Ok(files::read_optional(&self.token_path())?)
     }
 
     /// Returns the hub of the registered node. Before the registration is complete no worker uses it, but policy and user input

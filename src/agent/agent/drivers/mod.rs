@@ -4,6 +4,8 @@ pub mod docker;
 pub mod process;
 
 use async_trait::async_trait;
+use evenkeel_domain::causes::chain;
+use evenkeel_runtime::files::FileError;
 use evenkeel_wire::agreement::reason;
 
 use crate::{
@@ -125,6 +127,12 @@ pub enum DriverError {
     /// A temporary failure.
     #[error("{0}")]
     Transient(String),
+}
+
+impl From<FileError> for DriverError {
+    fn from(error: FileError) -> Self {
+        Self::Transient(chain(&error))
+    }
 }
 
 impl DriverError {

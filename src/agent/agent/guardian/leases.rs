@@ -5,10 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use evenkeel_domain::causes::chain;
+use evenkeel_runtime::files::FileError;
 use serde::{Deserialize, Serialize};
 
 use super::{Lease, MARGIN_MS, Means, Request};
-use crate::files::{self, FileError};
+use crate::files;
 
 /// The leases of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,7 +84,9 @@ impl LeaseFile {
     pub fn open(directory: &Path, boot: &str) -> (Self, Option<Leases>) {
         let path = directory.join("guardian.json");
         let text = files::read_optional(&path)
-            .inspect_err(|error| tracing::warn!(%error, "the leases of an earlier guardian cannot be read"))
+            .inspect_err(|error| {
+                tracing::warn!(error = chain(error), "the leases of an earlier guardian cannot be read")
+            })
             .ok()
             .flatten();
         let read = text.and_then(|text| serde_json::from_str::<Leases>(&text).ok());

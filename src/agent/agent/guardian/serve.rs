@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use evenkeel_domain::causes::chain;
 use evenkeel_runtime::files::FileLock;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
@@ -96,7 +97,7 @@ async fn lock(
 ) -> Result<Option<FileLock>, String> {
     let path = directory.join("guardian.lock");
     loop {
-        if let Some(lock) = files::lock_file(&path).map_err(|error| error.to_string())? {
+        if let Some(lock) = files::lock_file(&path).map_err(|error| chain(&error))? {
             return Ok(Some(lock));
         }
         // The agent starts another one when it needs one.
@@ -195,7 +196,7 @@ impl Guardian {
         let has_more = self.leases.as_ref().is_none_or(|known| known.keys() != leases.keys());
         if let Err(error) = self.file.save(&leases) {
             // Without a confirmation there is no lease.
-            tracing::error!(%error, "the leases cannot be written, and are not confirmed");
+            tracing::error!(error = chain(&error), "the leases cannot be written, and are not confirmed");
             *agent = None;
             return false;
         }
@@ -245,7 +246,7 @@ impl Guardian {
                     );
                 }
                 if let Err(error) = self.file.save(leases) {
-                    tracing::warn!(%error, "the leases cannot be written");
+                    tracing::warn!(error = chain(&error), "the leases cannot be written");
                 }
             }
         }

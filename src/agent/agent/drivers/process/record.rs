@@ -34,7 +34,7 @@ pub(crate) struct Records {
 
 impl Records {
     pub(crate) fn load(path: PathBuf) -> Result<Self, DriverError> {
-        let text = files::read_optional(&path).map_err(|error| DriverError::Transient(error.to_string()))?;
+        let text = files::read_optional(&path)?;
         // A damaged list is not an error, because the marks of the processes contain the same information.
         let by_name = text
             .and_then(|text| {
@@ -70,7 +70,6 @@ impl Records {
     fn save(&self) -> Result<(), DriverError> {
         let text = serde_json::to_string_pretty(&self.by_name)
             .map_err(|error| DriverError::Transient(error.to_string()))?;
-        files::write_atomic(&self.path, text.as_bytes(), 0o600)
-            .map_err(|error| DriverError::Transient(error.to_string()))
+        Ok(files::write_atomic(&self.path, text.as_bytes(), 0o600)?)
     }
 }
