@@ -154,7 +154,7 @@ pub fn run(arguments: AgentArguments, known: &[&[&str]]) -> Result<(), Failure> 
     match outcome? {
         End::Shutdown => Ok(()),
         End::Replaced { program, replaces } => {
-            if let Err(error) = installed::note_start(&data_dir) {
+            if let Err(error) = installed::record_start(&data_dir) {
                 return Err(Failure::new(ExitStatus::DataDirectory, error));
             }
             let error = upgrade::exec(&program, &own_arguments(), &replaces);
@@ -178,7 +178,7 @@ fn run_installed(settings: &AgentSettings) {
         }
         Choice::Installed(program) => program,
     };
-    if let Err(error) = installed::note_start(&settings.data_dir) {
+    if let Err(error) = installed::record_start(&settings.data_dir) {
         tracing::error!(error, "the upgraded agent is not started; the original version {own} runs");
         return;
     }

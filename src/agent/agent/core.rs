@@ -143,7 +143,7 @@ impl Core {
                 Some(order) = orders.recv() => self.handle_order(order).await?,
                 _ = tick.tick() => {
                     self.apply(Event::Tick);
-                    self.note_silence();
+                    self.record_silence();
                     self.try_to_return().await?;
                 }
             }
@@ -211,13 +211,13 @@ impl Core {
     }
 
     /// Records a heartbeat; over a restart only while a lease depends on it.
-    fn note_heartbeat(&mut self, ms: u64) {
-        self.journal.note_heartbeat(ms);
-        self.note_silence();
+    fn record_heartbeat(&mut self, ms: u64) {
+        self.journal.record_heartbeat(ms);
+        self.record_silence();
     }
 
     /// Ends the tasks whose leases have expired.
-    fn note_silence(&mut self) {
+    fn record_silence(&mut self) {
         let secs = clock::uptime_ms().saturating_sub(self.journal.heartbeat_ms()) / 1_000;
         self.apply(Event::Silent { secs });
     }
@@ -245,7 +245,7 @@ impl Core {
                     registration.was_known = true;
                 }
             }
-            Order::HeartbeatSent(ms) => self.note_heartbeat(ms),
+            Order::HeartbeatSent(ms) => self.record_heartbeat(ms),
             Order::GuardianChanged => {
                 if let Some(session) = &self.session {
                     session.report_guardian();
@@ -355,7 +355,7 @@ impl Core {
         }
         let works = has_reported || self.began.elapsed() >= GOT_GOING;
         if works && std::mem::take(&mut self.is_new) {
-            installed::note_success(&self.settings.data_dir);
+            installed::record_success(&self.settings.data_dir);
         }
         if self.owes_confirmation && has_reported {
             upgrade::confirm(&self.settings.data_dir, &self.settings.software_version)?;

@@ -63,16 +63,16 @@ pub fn choose(data_dir: &Path, own: &str) -> Choice {
     }
 }
 
-/// Records that the installed program is started; it has failed until [`note_success`] is called.
+/// Records that the installed program is started; it has failed until [`record_success`] is called.
 ///
 /// # Errors
 /// When that cannot be recorded: the program must not be started then, because its failures could not be counted.
-pub fn note_start(data_dir: &Path) -> Result<(), String> {
+pub fn record_start(data_dir: &Path) -> Result<(), String> {
     change(data_dir, |installed| installed.failed_starts = installed.failed_starts.saturating_add(1))
 }
 
 /// Records that the installed program works.
-pub(crate) fn note_success(data_dir: &Path) {
+pub(crate) fn record_success(data_dir: &Path) {
     let is_counted = read(data_dir).ok().flatten().is_some_and(|installed| installed.failed_starts > 0);
     if is_counted && let Err(error) = change(data_dir, |installed| installed.failed_starts = 0) {
         tracing::warn!(error, "the success of the installed agent cannot be recorded");
@@ -186,12 +186,12 @@ mod tests {
     fn program_that_never_gets_going_gives_way_to_the_original_one() {
         let (data, program) = installed();
         for _ in 0..MOST_FAILED_STARTS - 1 {
-            note_start(data.path()).unwrap();
+            record_start(data.path()).unwrap();
         }
-        note_success(data.path());
+        record_success(data.path());
         for _ in 0..MOST_FAILED_STARTS {
             assert_eq!(choose(data.path(), "1.0"), Choice::Installed(program.clone()));
-            note_start(data.path()).unwrap();
+            record_start(data.path()).unwrap();
         }
         assert!(refusal(data.path()).contains("started 3 times"));
         // Another upgrade resets the count.

@@ -118,7 +118,7 @@ impl Journal {
     }
 
     /// Records that the hub has recorded a heartbeat that was sent at this time in milliseconds since the boot.
-    pub fn note_heartbeat(&mut self, ms: u64) {
+    pub fn record_heartbeat(&mut self, ms: u64) {
         self.heartbeat_ms = Some(ms);
         // Nothing else depends on it after a restart.
         let has_lease = !self.state.leases().is_empty();

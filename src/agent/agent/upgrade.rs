@@ -117,7 +117,7 @@ pub(crate) fn confirm(data_dir: &Path, version: &str) -> Result<(), AgentError> 
     Ok(files::write_atomic(&confirmed_path(data_dir), version.as_bytes(), 0o600)?)
 }
 
-/// Takes the reason why the last replacement was abandoned.
+/// Returns the reason why the last replacement was abandoned, and forgets it.
 pub(crate) fn take_failure(data_dir: &Path) -> Result<Option<String>, AgentError> {
     let reason = files::read_optional(&failed_path(data_dir))?;
     if reason.is_some() {

@@ -21,7 +21,7 @@ const LONGEST_REPORT: Duration = Duration::from_secs(5);
 impl Core {
     /// The agent exits; services continue unless the settings stop them.
     pub(super) async fn end(&mut self) -> Result<(), AgentError> {
-        installed::note_success(&self.settings.data_dir);
+        installed::record_success(&self.settings.data_dir);
         let mut hub = None;
         if let Some(session) = self.session.take() {
             hub = Some(session.hub.clone());

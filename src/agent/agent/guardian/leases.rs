@@ -63,7 +63,7 @@ impl Leases {
     }
 
     /// Records that something of a task was killed.
-    pub fn note_killed(&mut self, task: &str) -> bool {
+    pub fn record_killed(&mut self, task: &str) -> bool {
         self.killed.insert(task.to_owned())
     }
 
@@ -138,8 +138,8 @@ mod tests {
     #[test]
     fn what_was_killed_is_reported_until_the_agent_has_ended_its_task() {
         let mut leases = Leases::of(&request(1_000), "b", None);
-        assert!(leases.note_killed("t1"));
-        assert!(!leases.note_killed("t1"));
+        assert!(leases.record_killed("t1"));
+        assert!(!leases.record_killed("t1"));
         let renewed = Leases::of(&request(9_000), "b", Some(&leases));
         assert_eq!(renewed.killed(), ["t1"]);
         let ended = Leases::of(&Request { leases: Vec::new(), ..request(0) }, "b", Some(&renewed));

@@ -237,7 +237,7 @@ impl Guardian {
                     continue;
                 }
                 self.cleared_at = None;
-                if leases.note_killed(&lease.task) {
+                if leases.record_killed(&lease.task) {
                     let Lease { task, lease_secs, .. } = lease;
                     tracing::error!(
                         task.id = task,

@@ -18,20 +18,20 @@ impl State {
     pub fn apply(&mut self, event: Event, now: u64) -> Outcome {
         self.now = now;
         let outcome = self.handle_event(event, now);
-        self.note_dependencies();
-        self.note_tasks(now);
+        self.record_dependencies();
+        self.report_task_states(now);
         outcome
     }
 
     fn handle_event(&mut self, event: Event, now: u64) -> Outcome {
         match event {
-            Event::Proposal { from, message, facts } => self.take_proposal(&from, &message, &facts, now),
-            Event::Message { from, message } => self.take_message(&from, message, now),
+            Event::Proposal { from, message, facts } => self.handle_proposal(&from, &message, &facts, now),
+            Event::Message { from, message } => self.handle_message(&from, message, now),
             Event::Sent { number } => self.sent(number, now),
             Event::Recorded { agreement, state } => {
                 self.with_agreement(&agreement, |agreement| agreement.recorded.succeed(state))
             }
-            Event::TasksRead(tasks) => self.take_tasks(tasks, now),
+            Event::TasksRead(tasks) => self.update_tasks(tasks, now),
             Event::TaskReported { task, seq } => self.task_reported(&task, seq),
             Event::TaskRefused { task, seq, stored } => self.task_refused(&task, seq, &stored),
             Event::CommandEnded { task, ended, seen, health } => {
@@ -52,7 +52,7 @@ impl State {
                 self.surface_engine(lack, now);
                 Outcome::default()
             }
-            Event::Silent { secs } => self.note_silence(secs, now),
+            Event::Silent { secs } => self.record_silence(secs, now),
             Event::Guarded { guard, killed } => self.guarded(guard, &killed, now),
             Event::ContactChecked { is_up } => self.contact_checked(is_up, now),
             Event::Restarted { agreement } => {
@@ -75,14 +75,14 @@ impl State {
                 self.with_agreement(&agreement, |agreement| agreement.is_start_ordered = true)
             }
             Event::StartFailed { agreement, reason, error } => {
-                self.note_error(&agreement, error, now);
+                self.record_error(&agreement, error, now);
                 self.end(&agreement, reason, true, now)
             }
             Event::ServiceDelayed { key, error } => self.service_delayed(&key, error, now),
             Event::Stopped { agreement } => self.stopped(&agreement),
             Event::DependencyStarted { key } => self.dependency_started(key),
             Event::DependencyFailed { key, reason, error } => {
-                self.note_error(&key, error, now);
+                self.record_error(&key, error, now);
                 self.end_needing(&key, reason, now)
             }
             Event::DependencyStopped { key } => {
@@ -126,7 +126,7 @@ impl State {
     }
 
     fn service_delayed(&mut self, key: &str, error: String, now: u64) -> Outcome {
-        self.note_error(key, error, now);
+        self.record_error(key, error, now);
         Outcome::default()
     }
 
@@ -145,7 +145,7 @@ impl State {
         Outcome::default()
     }
 
-    fn take_proposal(&mut self, from: &str, message: &Message, facts: &ProposalFacts, now: u64) -> Outcome {
+    fn handle_proposal(&mut self, from: &str, message: &Message, facts: &ProposalFacts, now: u64) -> Outcome {
         let Body::Proposal { terms, producer_policy, consumer_id } = &message.body else {
             return Outcome::default();
         };
@@ -180,7 +180,7 @@ impl State {
         Outcome { note: Some(note) }
     }
 
-    fn take_message(&mut self, from: &str, message: Message, now: u64) -> Outcome {
+    fn handle_message(&mut self, from: &str, message: Message, now: u64) -> Outcome {
         let id = message.agreement_id.clone();
         let known = self.agreements.get(&id);
         if known.is_some_and(|agreement| agreement.agbot != from) {
@@ -191,7 +191,7 @@ impl State {
         let is_live = known.is_some_and(Agreement::is_live);
         let version = message.version;
         match message.body {
-            Body::ReplyAck { decision } if is_live => self.take_reply_ack(&id, decision, now),
+            Body::ReplyAck { decision } if is_live => self.handle_reply_ack(&id, decision, now),
             Body::Cancel { reason } if is_live => self.end(&id, reason, false, now),
             Body::Verification => {
                 self.queue(from, &id, version, Body::VerificationReply { exists: is_live }, now);
@@ -205,7 +205,7 @@ impl State {
                 self.end(&id, reason::AGBOT_REQUESTED, true, now)
             }
             Body::Update { update_type, metadata } => {
-                let accepted = is_live && self.take_update(&id, &update_type, metadata.as_ref());
+                let accepted = is_live && self.handle_update(&id, &update_type, metadata.as_ref());
                 self.queue(from, &id, version, Body::UpdateReply { update_type, accepted }, now);
                 Outcome::default()
             }
@@ -227,7 +227,7 @@ impl State {
         self.review_policy(now)
     }
 
-    fn take_reply_ack(&mut self, id: &str, is_wanted: bool, now: u64) -> Outcome {
+    fn handle_reply_ack(&mut self, id: &str, is_wanted: bool, now: u64) -> Outcome {
         if !is_wanted {
             return self.end(id, reason::AGBOT_REQUESTED, true, now);
         }
@@ -242,7 +242,7 @@ impl State {
     }
 
     /// Only new terms are supported; this agent keeps no secrets, so their update is refused.
-    fn take_update(&mut self, id: &str, update_type: &str, metadata: Option<&serde_json::Value>) -> bool {
+    fn handle_update(&mut self, id: &str, update_type: &str, metadata: Option<&serde_json::Value>) -> bool {
         let Some(metadata) = metadata.filter(|_| update_type == UPDATE_POLICY) else { return false };
         let text = metadata.as_str().map_or_else(|| metadata.to_string(), str::to_owned);
         let is_policy = InternalPolicy::from_text(&text).is_ok_and(|policy| !policy.header.name.is_empty());
@@ -295,13 +295,13 @@ impl State {
                 (false, since) => Some(since.unwrap_or(now)),
             };
         });
-        self.note_failures(&key, &observation, now);
+        self.record_failures(&key, &observation, now);
         if is_running {
             self.forget_end(&key);
         }
         let ended = self.end_exited(&key, &observation, now);
         self.observed.insert(key.clone(), observation);
-        self.note_running(&key, now);
+        self.record_running(&key, now);
         if started.is_some() { Outcome { note: started } } else { ended }
     }
 
@@ -368,7 +368,7 @@ impl State {
     /// Ends a live agreement; `notifies_agbot` unless the agbot requested it.
     pub(super) fn end(&mut self, id: &str, reason: u64, notifies_agbot: bool, now: u64) -> Outcome {
         let is_live = self.agreements.get(id).is_some_and(Agreement::is_live);
-        let is_complete = is_live && self.note_task_end(id, reason, notifies_agbot);
+        let is_complete = is_live && self.record_task_end(id, reason, notifies_agbot);
         let Some(agreement) = self.agreements.get_mut(id).filter(|agreement| agreement.is_live()) else {
             return Outcome::default();
         };

@@ -153,7 +153,7 @@ impl Agreement {
 
 impl State {
     /// Adds the instances of an accepted agreement's dependencies.
-    pub(super) fn note_dependencies(&mut self) {
+    pub(super) fn record_dependencies(&mut self) {
         for agreement in self.agreements.values().filter(|one| one.is_live() && one.accepted_at.is_some()) {
             for dependency in &agreement.dependencies {
                 let fresh = || Instance { dependency: dependency.clone(), ..Instance::default() };

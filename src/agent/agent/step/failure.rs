@@ -55,16 +55,16 @@ impl ServiceFailure {
 
 impl State {
     /// Records the failures that a driver observed.
-    pub(super) fn note_failures(&mut self, key: &str, observation: &Observation, now: u64) {
+    pub(super) fn record_failures(&mut self, key: &str, observation: &Observation, now: u64) {
         for container in observation.containers.iter().filter(|container| !container.failures.is_empty()) {
-            self.note_failure(key, &container.name, container.failures.clone(), now);
+            self.record_failure(key, &container.name, container.failures.clone(), now);
         }
     }
 
     /// Records that a service could not be started or stopped.
-    pub(super) fn note_error(&mut self, key: &str, error: String, now: u64) {
+    pub(super) fn record_error(&mut self, key: &str, error: String, now: u64) {
         let failures = Failures { error: Some(error), ..Failures::default() };
-        self.note_failure(key, "", failures, now);
+        self.record_failure(key, "", failures, now);
     }
 
     /// Records that the service was started: an earlier error is resolved.
@@ -72,7 +72,7 @@ impl State {
         self.failures.retain(|one| one.key != key || !one.container.is_empty());
     }
 
-    fn note_failure(&mut self, key: &str, container: &str, failures: Failures, now: u64) {
+    fn record_failure(&mut self, key: &str, container: &str, failures: Failures, now: u64) {
         let workload = match (self.agreements.get(key), self.instances.get(key)) {
             (Some(agreement), _) => agreement.workload.clone(),
             (None, Some(instance)) => instance.dependency.service.clone(),

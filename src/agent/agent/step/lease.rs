@@ -96,7 +96,7 @@ impl State {
     }
 
     /// Records the time without contact to the hub, and ends the tasks whose lease has expired, because another node may have started them.
-    pub(super) fn note_silence(&mut self, silent_secs: u64, now: u64) -> Outcome {
+    pub(super) fn record_silence(&mut self, silent_secs: u64, now: u64) -> Outcome {
         self.silent_secs = silent_secs;
         let leased = self.tasks.values();
         let leased =

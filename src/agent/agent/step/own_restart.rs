@@ -129,7 +129,7 @@ impl State {
     /// Records the result of the check whether the hub responds.
     pub(super) fn contact_checked(&mut self, is_up: bool, now: u64) -> Outcome {
         self.contact = if is_up { Contact::Up(now) } else { Contact::Down(now) };
-        self.note_contact(is_up, now);
+        self.record_contact(is_up, now);
         if is_up {
             return self.decide_by_hub(now);
         }
@@ -226,7 +226,7 @@ impl State {
         end: Option<TaskEnd>,
         now: u64,
     ) -> Outcome {
-        if self.note_lifecycle(key, observation, now) {
+        if self.record_lifecycle(key, observation, now) {
             return Outcome::default();
         }
         end.map_or_else(Outcome::default, |end| self.end_task(key, end, now))

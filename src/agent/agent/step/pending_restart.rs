@@ -75,7 +75,7 @@ impl State {
     }
 
     /// Records since when there has been no contact.
-    pub(super) fn note_contact(&mut self, is_up: bool, now: u64) {
+    pub(super) fn record_contact(&mut self, is_up: bool, now: u64) {
         for pending in self.tasks.values_mut().filter_map(|task| task.pending_restart.as_mut()) {
             pending.alone_since = (!is_up).then(|| pending.alone_since.unwrap_or(now));
         }

@@ -106,7 +106,7 @@ impl State {
         if seen.is_running() {
             self.observed.insert(key.clone(), seen);
         }
-        self.note_running(&key, now);
+        self.record_running(&key, now);
         Outcome { note: Some(text) }
     }
 
@@ -167,7 +167,7 @@ impl State {
         {
             task.lifecycle = None;
             let key = task.agreement.clone().unwrap_or_default();
-            self.note_running(&key, now);
+            self.record_running(&key, now);
         }
         Outcome::default()
     }
@@ -183,7 +183,7 @@ impl State {
     }
 
     /// Takes the end or the pause of containers of a supervised task: the engine decides what follows. Returns whether the task is supervised.
-    pub(super) fn note_lifecycle(&mut self, key: &str, observation: &Observation, now: u64) -> bool {
+    pub(super) fn record_lifecycle(&mut self, key: &str, observation: &Observation, now: u64) -> bool {
         let publisher = self.publisher();
         let of_key = |(_, task): &(&String, &mut Task)| task.agreement.as_deref() == Some(key);
         let Some((id, task)) = self.tasks.iter_mut().find(of_key) else { return false };
@@ -205,7 +205,7 @@ impl State {
     }
 
     /// Reports that the service of a task runs again, if it was seen to, and the hub knows that it did not.
-    pub(super) fn note_running(&mut self, key: &str, now: u64) {
+    pub(super) fn record_running(&mut self, key: &str, now: u64) {
         if !self.observed.get(key).is_some_and(Observation::is_running) {
             return;
         }

@@ -181,8 +181,8 @@ impl State {
         }
     }
 
-    /// Takes the tasks that the hub has for this node. Agreements of tasks that it no longer has are like any other from then on.
-    pub(super) fn take_tasks(&mut self, found: Vec<NodeTask>, now: u64) -> Outcome {
+    /// Updates the tasks to those that the hub has for this node. Agreements of tasks that it no longer has are like any other from then on.
+    pub(super) fn update_tasks(&mut self, found: Vec<NodeTask>, now: u64) -> Outcome {
         let (found, foreign): (Vec<NodeTask>, Vec<NodeTask>) =
             found.into_iter().partition(|task| self.is_of_its_agbot(task));
         let ids: BTreeSet<&String> = found.iter().map(|task| &task.task_id).collect();
@@ -213,7 +213,7 @@ impl State {
                 task.wanted_at.get_or_insert(now);
             }
         }
-        self.note_contact(true, now);
+        self.record_contact(true, now);
         let is_doomed = |task: &&Task| task.desired.is_stop() || self.is_replaced(task);
         let doomed = self.tasks.values().filter(is_doomed);
         let doomed = doomed.filter_map(|task| Some((task.agreement.clone()?, reason::AGBOT_REQUESTED)));
@@ -261,7 +261,7 @@ impl State {
 
     /// Records why the agreement of a task ends; an earlier cause prevails. Returns whether that is not an
     /// error.
-    pub(super) fn note_task_end(&mut self, agreement: &str, reason: u64, is_own: bool) -> bool {
+    pub(super) fn record_task_end(&mut self, agreement: &str, reason: u64, is_own: bool) -> bool {
         let has_started = self.agreements.get(agreement).is_some_and(|one| one.is_start_ordered);
         let error = self.failure_text(agreement).unwrap_or_else(|| reason::describe(reason).to_owned());
         let Some(task) = self.task_of_mut(agreement) else { return false };
@@ -304,7 +304,7 @@ impl State {
     }
 
     /// Derives the states of all tasks from their agreements, and queues reports about those that have changed.
-    pub(super) fn note_tasks(&mut self, now: u64) {
+    pub(super) fn report_task_states(&mut self, now: u64) {
         let reached: Vec<_> = self
             .tasks
             .iter()

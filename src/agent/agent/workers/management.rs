@@ -118,7 +118,7 @@ impl Management {
         }
         let policies = self.hub.exchange.list_management_policies(self.hub.node.org()).await?;
         self.warn_of_unreadable(management::unreadable(&policies));
-        self.take_resets().await?;
+        self.apply_resets().await?;
         // A job moves through several phases in one pass; permission is requested at most once.
         let mut has_requested = false;
         for _ in 0..MOST_ROUNDS {
@@ -158,7 +158,7 @@ impl Management {
     }
 
     /// Operators reset a job by writing `reset` into its status.
-    async fn take_resets(&self) -> Result<(), PassError> {
+    async fn apply_resets(&self) -> Result<(), PassError> {
         let statuses = self.hub.exchange.list_management_statuses(&self.hub.node).await?;
         let reset: Vec<String> = statuses
             .into_iter()

@@ -244,7 +244,7 @@ impl DockerDriver {
 
 impl DockerDriver {
     /// Reads the exit codes of containers that ended while the engine's events were not followed, and that are not restarted.
-    async fn note_unseen_exits(&self, key: &str, containers: &[ContainerSummary]) {
+    async fn record_unseen_exits(&self, key: &str, containers: &[ContainerSummary]) {
         use ContainerSummaryStateEnum as Engine;
         for container in containers {
             let name = label(container, NAME_LABEL);
@@ -399,7 +399,7 @@ impl Driver for DockerDriver {
                 return Observation::default();
             }
         };
-        self.note_unseen_exits(key, &containers).await;
+        self.record_unseen_exits(key, &containers).await;
         let with_exits = |container: &ContainerSummary| {
             let state = state(container);
             ContainerState { failures: self.exits.of(key, &state.name), ..state }

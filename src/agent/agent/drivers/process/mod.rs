@@ -187,7 +187,7 @@ impl ProcessDriver {
             let supervisor =
                 Supervisor::new(self.shared.clone(), plan, entry.stop.clone(), entry.restarts.clone());
             if process.is_none() && is_adoption && !service.restarts() {
-                supervisor.note_unseen_end();
+                supervisor.record_unseen_end();
             } else {
                 entry.tasks.spawn(supervisor.run(process));
             }

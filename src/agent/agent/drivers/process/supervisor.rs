@@ -181,7 +181,7 @@ impl Supervisor {
     }
 
     /// Reports that the process ended while no agent was running.
-    pub(crate) fn note_unseen_end(mut self) {
+    pub(crate) fn record_unseen_end(mut self) {
         self.failures.add_exit(clock::now_secs(), None, None, self.last_output());
         self.show(RunState::Exited, 0);
     }
