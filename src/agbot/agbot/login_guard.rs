@@ -57,7 +57,7 @@ impl LoginGuard {
     pub(crate) fn count_accepted(&self, credentials: &[u8]) {
         let now = nanoseconds_since(self.begun);
         // Credentials that were good before are good already.
-        let _ = self.proven.take(&credentials, PROVEN, now);
+        let _ = self.proven.take_token(&credentials, PROVEN, now);
     }
 
     /// Counts credentials that were refused.

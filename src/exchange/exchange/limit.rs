@@ -106,7 +106,7 @@ impl Limiter {
             rate.burst = rate.burst.saturating_mul(AGBOT_SHARE);
         }
         self.callers
-            .take(&(&caller.org, &caller.id), rate, self.now())
+            .take_token(&(&caller.org, &caller.id), rate, self.now())
             .map_err(|wait| too_many("requests of this caller", whole_seconds(wait)))
     }
 
@@ -116,7 +116,7 @@ impl Limiter {
     /// 429 when there were too many.
     pub(crate) fn count_task_report(&self, org: &str, node: &str) -> Result<(), ApiError> {
         self.task_reports
-            .take(&(org, node), TASK_REPORTS, self.now())
+            .take_token(&(org, node), TASK_REPORTS, self.now())
             .map_err(|wait| too_many("reports about tasks", whole_seconds(wait)))
     }
 
@@ -126,19 +126,19 @@ impl Limiter {
     /// 429 when there were too many.
     pub(crate) fn count_agent_run(&self, org: &str, node: &str) -> Result<(), ApiError> {
         self.agent_runs
-            .take(&(org, node), AGENT_RUNS, self.now())
+            .take_token(&(org, node), AGENT_RUNS, self.now())
             .map_err(|wait| too_many("different agent runs of this node", whole_seconds(wait)))
     }
 
     /// Returns whether a write of a caller is recorded: of a node that writes without end only some are, so that it fills no table.
     pub(crate) fn admits_record(&self, caller: &Caller) -> bool {
         caller.role != Role::Node
-            || self.node_records.take(&(&caller.org, &caller.id), NODE_RECORDS, self.now()).is_ok()
+            || self.node_records.take_token(&(&caller.org, &caller.id), NODE_RECORDS, self.now()).is_ok()
     }
 
     /// Returns whether a refusal of a caller is recorded.
     pub(crate) fn admits_refusal(&self, caller: &Caller) -> bool {
-        self.refusals.take(&(&caller.org, &caller.id), REFUSALS, self.now()).is_ok()
+        self.refusals.take_token(&(&caller.org, &caller.id), REFUSALS, self.now()).is_ok()
     }
 
     /// Checks that a login from a client prefix may still be tried.

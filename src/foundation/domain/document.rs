@@ -186,7 +186,7 @@ impl<'de> Deserializer<'de> for Document {
     }
 }
 
-impl<'de> IntoDeserializer<'de, ReadError> for Document {
+impl IntoDeserializer<'_, ReadError> for Document {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {

@@ -65,7 +65,7 @@ pub(crate) fn check(world: &mut World) {
     world.run_until(CARRY_OUT_SECS, |world| world.steps.is_multiple_of(64) && is_at_rest(world));
     let Some(expected) = expected(world, &facts) else { return };
     let before = instances(world, &policy);
-    world.note(format!("a user plans {write:?} of {policy}, which lists {expected:?}, and writes it"));
+    world.trace_line(format!("a user plans {write:?} of {policy}, which lists {expected:?}, and writes it"));
     world.exchange.put_policy(facts);
     world.edited_at_millis = world.millis;
     world.run_for(READ_SECS);

@@ -138,8 +138,9 @@ async fn respond(
     let path = PathValues::Decoded(path.iter().map(|(_, value)| value.to_owned()).collect());
     let incoming = Request::from_parts(parts.clone(), body);
     let outcome = handler.run(Call { request, path, parts, incoming }).await;
-    if let (Some(action), Err(refusal)) = (action, &outcome) {
-        action.settle(refusal.status()).await;
+    let refused = outcome.as_ref().err().map(Refusal::status);
+    if let (Some(action), Some(status)) = (action, refused) {
+        action.settle(status).await;
     }
     outcome
 }

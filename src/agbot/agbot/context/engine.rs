@@ -29,12 +29,19 @@ pub enum Input {
     Marker(oneshot::Sender<()>),
 }
 
+/// Reads the clock, the only place where the agbot does, with the precision of the database.
+fn clock_time() -> Timestamp {
+    let now = Timestamp::now();
+    Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
+}
+
 /// The engine: takes events and messages, and shows the model and the newest placements.
 pub struct EngineHandle {
     /// Policies that select nothing.
     pub inert: InertPolicies,
     /// Durations of decisions.
     pub decision_times: Histogram,
+    clock: fn() -> Timestamp,
     inputs: mpsc::Sender<Input>,
     model: RwLock<Model>,
     placements: Mutex<Placements>,
@@ -47,6 +54,7 @@ impl EngineHandle {
         let handle = EngineHandle {
             inert: InertPolicies::default(),
             decision_times: Histogram::default(),
+            clock: clock_time,
             inputs: sender,
             model: RwLock::new(Model::new(settings)),
             placements: Mutex::default(),
@@ -54,11 +62,10 @@ impl EngineHandle {
         (handle, inputs)
     }
 
-    /// Returns the current time: the only place where the agbot reads the clock.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        let now = Timestamp::now();
-        Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
+        (self.clock)()
     }
 
     /// Sends events to the engine, waiting while its queue is full.

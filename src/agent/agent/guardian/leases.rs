@@ -85,7 +85,7 @@ impl LeaseFile {
         let path = directory.join("guardian.json");
         let text = files::read_optional(&path)
             .inspect_err(|error| {
-                tracing::warn!(error = chain(error), "the leases of an earlier guardian cannot be read")
+                tracing::warn!(error = chain(error), "the leases of an earlier guardian cannot be read");
             })
             .ok()
             .flatten();

@@ -206,7 +206,7 @@ impl ServedEntry {
         match added {
             Ok(_) => exchange.server.report_done(&format!("agbot {agbot} serves {org}/{name}")),
             Err(error) if error.is_conflict() => {
-                print_note(format!("agbot {agbot} served {org}/{name} already"))
+                print_note(format!("agbot {agbot} served {org}/{name} already"));
             }
             Err(error) => {
                 let doing = format!("letting agbot {agbot} serve {org}/{name}");

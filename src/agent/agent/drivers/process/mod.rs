@@ -318,7 +318,7 @@ impl Driver for ProcessDriver {
     async fn read_log(&self, key: &str, container: &str, start: LogStart) -> Result<LogPart, DriverError> {
         let path = log_file::path(&self.shared.settings.directory, key, container);
         let read = tokio::task::spawn_blocking(move || match start {
-            LogStart::Last(lines) => Ok(log_file::read_last(&path, lines)),
+            LogStart::Last(lines) => Ok::<_, DriverError>(log_file::read_last(&path, lines)),
             LogStart::After(position) => {
                 let position = position.parse().map_err(|_| {
                     DriverError::Unsuitable(format!("\"{position}\" is not a position in a log"))
