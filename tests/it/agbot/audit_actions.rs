@@ -143,3 +143,19 @@ fn base64(text: &str) -> String {
     use base64::Engine;
     base64::engine::general_purpose::STANDARD.encode(text)
 }
+
+#[tokio::test]
+async fn actions_are_recorded_whatever_the_name_of_the_organization_and_bad_names_are_refused() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    let blocklist = "/orgs/pl%20%C3%A4nt/blocklist";
+    made(&hub, "POST", "/orgs/pl%20%C3%A4nt", json!({"label": "", "description": ""})).await;
+    let (status, body) = hub.call("DELETE", blocklist, None).await;
+    assert!(status < 300, "{status} {body}");
+    let (_, found) = hub.call("GET", "/orgs/pl%20%C3%A4nt/audit", None).await;
+    let records = found["records"].as_array().expect("a list");
+    let is_it = |record: &Value| record["operation"] == "clear_blocklist" && record["resource"] == blocklist;
+    assert!(records.iter().any(is_it), "{found}");
+    let (status, body) = hub.call("DELETE", &format!("/orgs/{}/blocklist", "a".repeat(1_025)), None).await;
+    assert_eq!(status, 400, "{body}");
+}

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use axum::extract::RawPathParams;
 use evenkeel_api::{AuditFacts, AuditedOperation, Refusal};
-use evenkeel_client::RetryDelay;
+use evenkeel_client::{ClientError, RetryDelay};
 use evenkeel_wire::exchange::audit::PostActionRecord;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
@@ -27,6 +27,15 @@ const BEGUN: u16 = 202;
 const ATTEMPTS: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Reason why an action has no record.
+#[derive(Debug, thiserror::Error)]
+enum Unrecorded {
+    #[error("it has no credentials")]
+    NoCredentials,
+    #[error(transparent)]
+    Exchange(#[from] ClientError),
+}
 
 /// One request that changes something.
 pub(super) struct Action {
@@ -68,9 +77,13 @@ impl Action {
     pub(super) async fn begin(&self) -> Result<(), Refusal> {
         let recorded = self.record(BEGUN).await;
         recorded.map_err(|error| {
+            // What the exchange finds wrong with the path is for the caller to mend.
+            if let Unrecorded::Exchange(ClientError::Status { status: 400, msg, .. }) = error {
+                return Refusal::new(StatusCode::BAD_REQUEST, msg);
+            }
             tracing::warn!(
                 operation = self.facts.operation.name,
-                error,
+                %error,
                 "an action is refused because it cannot be recorded"
             );
             let text = "the exchange does not record the action, so it is not carried out; try again";
@@ -87,13 +100,12 @@ impl Action {
         }
         if let Err(error) = self.record(status.as_u16()).await {
             let operation = self.facts.operation.name;
-            tracing::warn!(operation, %status, error, "the end of an action has no audit record");
+            tracing::warn!(operation, %status, %error, "the end of an action has no audit record");
         }
     }
 
-    async fn record(&self, status: u16) -> Result<(), String> {
-        let client =
-            as_caller(&self.context, &self.headers).map_err(|_| "it has no credentials".to_owned())?;
+    async fn record(&self, status: u16) -> Result<(), Unrecorded> {
+        let client = as_caller(&self.context, &self.headers).map_err(|_| Unrecorded::NoCredentials)?;
         let record = PostActionRecord {
             action: Uuid::new_v4().to_string(),
             operation: self.facts.operation.name.to_owned(),
@@ -113,7 +125,7 @@ impl Action {
                 Err(error) if error.is_retryable() && attempt < ATTEMPTS => {
                     tokio::time::sleep(delay.next_pause()).await;
                 }
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(())

@@ -15,6 +15,7 @@ use evenkeel_wire::exchange::audit::{
 use evenkeel_wire::exchange::forwarded::FORWARDED_BY;
 use http::request::Parts;
 use jiff::Timestamp;
+use percent_encoding::percent_decode_str;
 use uuid::Uuid;
 
 use crate::audit::request::{cut, role_text};
@@ -135,8 +136,9 @@ fn check_action(request: &PostActionRecord, org: &str) -> Result<(Uuid, i16), Ap
     if !METHODS.contains(&request.method.as_str()) {
         return wrong("method: it is none that changes something");
     }
-    let below_org = request.resource.strip_prefix("/orgs/").and_then(|rest| rest.strip_prefix(org));
-    if !below_org.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+    // The path is as the caller sent it, percent-encoded.
+    let named = request.resource.strip_prefix("/orgs/").and_then(|rest| rest.split('/').next());
+    if named.is_none_or(|named| percent_decode_str(named).decode_utf8().ok().as_deref() != Some(org)) {
         return wrong("resource: it is not a path of the organization");
     }
     match i16::try_from(request.status) {
