@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use evenkeel_agbot_store::claim::{self, WaitRow};
 use evenkeel_ids::GroupId;
-use evenkeel_planner::health::{Entity, GroupFindings};
+use evenkeel_planner::{health::Entity, health_checks::GroupFindings};
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::StoreError;
 use jiff::Timestamp;

@@ -13,17 +13,22 @@ use evenkeel_ids::{GroupId, NmpId, NodeId};
 use evenkeel_planner::agent_upgrade::{
     GroupView, MemberView, REFUSAL_MEMORY_SECS, Refusal, decide_agent_upgrade,
 };
-use evenkeel_planner::claims::{Claim, ClaimRef, ClaimRequest, Grant, ReleaseReason};
-use evenkeel_planner::command::Lease;
 use evenkeel_planner::facts::HaGroupFacts;
+use evenkeel_planner::lease::Lease;
 use evenkeel_planner::report::Blocked;
 use evenkeel_planner::settings::PlannerSettings;
+use evenkeel_planner::{
+    change::Grant,
+    claims::{Claim, ClaimRef, ClaimRequest, ReleaseReason},
+};
 use evenkeel_store::{Batches, Database, PgConnection, retry};
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::AgbotError;
-use crate::records::{claim_of, ended, lease_row, new_claim};
+use crate::{
+    AgbotError,
+    records::{claim_of, ended, lease_row, new_claim},
+};
 
 /// A request of a group member to upgrade its agent now.
 #[derive(Debug, Clone)]

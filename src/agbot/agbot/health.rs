@@ -5,17 +5,19 @@
 use evenkeel_agbot_store::event::{EventRow, insert_events};
 use evenkeel_agbot_store::health as store;
 use evenkeel_agbot_store::health::EntityKey;
-use evenkeel_planner::command::Lease;
 use evenkeel_planner::health::{
     Entity, HealthState, StoredReport, SystemReport, kind_of_news, stored_reports,
 };
+use evenkeel_planner::lease::Lease;
 use evenkeel_store::retry;
 use serde_json::json;
 
-use crate::AgbotError;
-use crate::context::Context;
-use crate::lease_check::check_lease;
-use crate::records::{entity_key, health_row_of};
+use crate::{
+    AgbotError,
+    context::Context,
+    lease_check::check_lease,
+    records::{entity_key, health_row_of},
+};
 
 /// Stores reports about an entity that contain news.
 ///

@@ -1,12 +1,10 @@
 //! The check of a lease in the transaction of what is decided under it.
 
 use evenkeel_agbot_store::partition;
-use evenkeel_planner::command::Lease;
+use evenkeel_planner::lease::Lease;
 use evenkeel_store::PgConnection;
 
-use crate::AgbotError;
-use crate::context::Context;
-use crate::records::lease_row;
+use crate::{AgbotError, context::Context, records::lease_row};
 
 /// Checks the lease and locks it until the transaction ends.
 pub(crate) async fn check_lease(

@@ -7,14 +7,16 @@ use evenkeel_ids::{GroupId, PolicyId};
 use evenkeel_planner::agreement::{Agreement, AgreementState};
 use evenkeel_planner::claims::Purpose;
 use evenkeel_planner::facts::Availability;
-use evenkeel_planner::model::{DecisionCounts, HealthCounts, Liveness, Model, NodeRecord, UnitRecord};
-use evenkeel_planner::place::EliminationReport;
-use evenkeel_planner::supervise::UpdateState;
+use evenkeel_planner::report::EliminationReport;
+use evenkeel_planner::workload::UpdateState;
 use evenkeel_planner::workload::{SlotTasks, UnitId};
+use evenkeel_planner::{
+    model::{DecisionCounts, HealthCounts, Liveness, Model, UnitRecord},
+    node_record::NodeRecord,
+};
 use jiff::Timestamp;
 
-use crate::context::Context;
-use crate::inert::PolicyKind;
+use crate::{context::Context, inert::PolicyKind};
 
 /// The state of a rollout whose policy, group or target is gone.
 const ABANDONED: &str = "abandoned";

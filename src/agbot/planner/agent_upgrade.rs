@@ -9,7 +9,8 @@ use evenkeel_ids::{NmpId, NodeId};
 use jiff::Timestamp;
 
 use crate::{
-    claims::{Claim, ClaimRequest, Grant, Purpose, Scope, may_take},
+    change::{Grant, may_take},
+    claims::{Claim, ClaimRequest, Purpose, Scope},
     facts::{HaGroupFacts, NodeMonitorState},
     model::Liveness,
     report::Blocked,

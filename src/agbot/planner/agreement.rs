@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::facts::DeploymentOverrides;
 
+/// Time a node has to stop the instance of an ended agreement before the next one may start; the cancel is repeated after half of it.
+pub(crate) const STOP_CONFIRMATION_SECS: u64 = 60;
+
 /// The reason an agreement ended; the number is the one on the wire.
 ///
 /// # Source

@@ -1,15 +1,13 @@
-//! Claims: the table that serializes disruptions of an HA group's members, and the rules for taking and losing one.
+//! Claims: the table that serializes disruptions of an HA group's members.
 //!
-//! Agent upgrades and service upgrades of a group share it. Everything here is a pure function over the rows of one
-//! group, which the agbot reads at one revision and inserts at the same. Source: orchestration E5, E6; agbot 3.4; design 4.2.
+//! Agent upgrades and service upgrades of a group share it. Whether one may be taken is decided by [`crate::change`]. Source: orchestration E5,
+//! E6; agbot 3.4; design 4.2.
 
-use std::{collections::BTreeSet, fmt};
+use std::fmt;
 
 use evenkeel_ids::{GroupId, NmpId, NodeId, PolicyId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-
-use crate::{change, facts::HaGroupFacts, report::Blocked};
 
 /// The subject of a claim: one rollout of a policy, or the agent.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -66,7 +64,7 @@ pub enum Purpose {
 
 impl Purpose {
     /// Returns whether both are for the same thing; how it is done may have been changed meanwhile.
-    fn is_same(&self, other: &Self) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::AgentUpgrade { nmp, .. }, Self::AgentUpgrade { nmp: other, .. }) => nmp == other,
             _ => self == other,
@@ -200,79 +198,6 @@ impl ClaimRequest {
     }
 }
 
-/// The effect of an allowed claim request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Grant {
-    /// Insert the row.
-    Insert,
-    /// The same node already holds the same claim for the same purpose: grant it and change nothing.
-    Held,
-}
-
-/// Returns whether a claim may be taken, judged by the rows of the group alone.
-///
-/// With exclusive disruption no *other* member may hold any row; otherwise at most `max_unavailable` members hold rows.
-/// Rows of the same node never conflict, except one of the same scope for something else.
-/// # Shape
-/// `rows`: all rows of the request's group (others are ignored).
-/// # Errors
-/// The [`Blocked`] reason to show.
-/// # Source
-/// Orchestration E5.1, E5.4.
-pub fn may_take(rows: &[Claim], request: &ClaimRequest, group: &HaGroupFacts) -> Result<Grant, Blocked> {
-    if !group.members.contains(&request.node) {
-        return Err(Blocked::NotAMember { group: group.id.clone() });
-    }
-    let rows: Vec<&Claim> = rows.iter().filter(|row| row.group == request.group).collect();
-    if let Some(row) = rows.iter().find(|row| row.scope == request.scope) {
-        return if row.node == request.node
-            && row.purpose.is_same(&request.purpose)
-            && row.version == request.version
-        {
-            Ok(Grant::Held)
-        } else {
-            Err(lock_of(row))
-        };
-    }
-    change::may_disrupt(group, rows, &request.node).map(|()| Grant::Insert)
-}
-
-/// Checks that one more group in work keeps the update parallelism of a policy.
-///
-/// Counts groups, because a group has one claim per policy.
-/// # Shape
-/// `limit`: 0 means none. `in_work`: groups that hold a claim of the policy or have requested one; `group` itself does not count.
-/// # Errors
-/// [`Blocked::UpdateParallelism`] with the groups in work when as many as allowed are in work already.
-/// # Source
-/// Orchestration B11; engine 8.
-pub fn check_parallelism(
-    group: &GroupId,
-    limit: u32,
-    in_work: impl IntoIterator<Item = GroupId>,
-) -> Result<(), Blocked> {
-    if limit == 0 {
-        return Ok(());
-    }
-    let groups: BTreeSet<GroupId> = in_work.into_iter().filter(|other| other != group).collect();
-    if groups.len() < limit as usize {
-        return Ok(());
-    }
-    Err(Blocked::UpdateParallelism { limit, groups: groups.into_iter().collect() })
-}
-
-/// Returns the reason that a group is busy with the task of a claim.
-pub(crate) fn lock_of(row: &Claim) -> Blocked {
-    Blocked::HaLock {
-        group: row.group.clone(),
-        holder: row.node.clone(),
-        scope: row.scope.clone(),
-        is_drain: row.purpose == Purpose::Drain,
-        since: row.since,
-        deadline: row.deadline,
-    }
-}
-
 /// Returns the human-readable purpose of a claim.
 pub(crate) fn task(scope: &Scope, is_drain: bool) -> String {
     match scope {
@@ -353,5 +278,13 @@ impl fmt::Display for ReleaseReason {
 }
 
 #[cfg(test)]
-#[path = "claims_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scope_survives_its_text_form() {
+        for scope in [Scope::Agent, Scope::Policy(PolicyId::new("o", "a"))] {
+            assert_eq!(Scope::from_text(scope.text()), scope);
+        }
+    }
+}

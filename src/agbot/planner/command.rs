@@ -13,27 +13,15 @@ use serde::{Deserialize, Serialize};
 use crate::{
     agreement::{Agreement, CancelReason},
     blocklist::{BlocklistChange, BlocklistKey},
-    change::Step,
     claims::{ClaimRef, ClaimRequest, Phase, ReleaseReason},
-    engine::StoredPlan,
-    health::{Entity, Registration, SystemReport},
-    model::HealthRound,
-    place::EliminationReport,
-    reconcile::UnitEvent,
-    report::{Blocked, Report},
-    rolling::Rollout,
+    health::{Entity, HealthRound, Registration, SystemReport},
+    lease::Lease,
+    plan::{StoredPlan, UnitEvent},
+    report::{Blocked, EliminationReport, Report},
+    rollout::Rollout,
     usage::{Backoff, WorkloadUsage},
-    workload::{ActionEnd, Part, Slot, Task, UnitId, WorkloadRecord},
+    workload::{ActionEnd, Part, Slot, Step, Task, UnitId, WorkloadRecord},
 };
-
-/// The right to act on a partition: the executor refuses when the lease row has another fencing number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Lease {
-    /// The partition.
-    pub partition: u32,
-    /// Fencing number; grows with every change of owner.
-    pub fencing: u64,
-}
 
 /// One effect with the lease it acts under.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -164,7 +152,7 @@ pub enum Action {
         /// The update's type, to be echoed.
         update_type: String,
     },
-    /// Takes a claim in one transaction: locks the group's rows, checks [`crate::claims::may_take`], inserts.
+    /// Takes a claim in one transaction: locks the group's rows, checks [`crate::change::may_take`], inserts.
     TakeClaim {
         /// The claim request.
         request: Box<ClaimRequest>,

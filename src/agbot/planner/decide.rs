@@ -7,7 +7,8 @@
 use jiff::Timestamp;
 
 use crate::{
-    command::Decision, engine, event::Event, focus, health, messages, model::Model, pair, pass::Pass, rolling,
+    command::Decision, engine, event::Event, focus, health_checks, messages, model::Model, pair, pass::Pass,
+    rolling,
 };
 
 /// Decides what to do after an event.
@@ -29,7 +30,7 @@ pub fn decide(model: &Model, event: &Event, now: Timestamp, seed: u64) -> Decisi
     rolling::group_rollout::plan_all(&mut pass, &focus);
     engine::plan_all(&mut pass, &focus);
     rolling::claim_expiry::plan_all(&mut pass, &focus);
-    health::checks::plan_all(&mut pass, &focus);
+    health_checks::plan_all(&mut pass, &focus);
     pass.rule_out(focus.ruled_out);
     pass.finish()
 }

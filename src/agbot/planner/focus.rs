@@ -9,15 +9,14 @@ use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey
 use jiff::Timestamp;
 
 use crate::{
-    change::Step,
     claims::{Purpose, Scope},
     command::{Action, Command},
-    engine::StoredPlan,
     event::Event,
     health::Entity,
     model::{Model, UnitRecord},
+    plan::StoredPlan,
     report::Blocked,
-    workload::{Part, Slot, Task, UnitId, WorkloadRecord},
+    workload::{Part, Slot, Step, Task, UnitId, WorkloadRecord},
 };
 
 /// The scope of a decision.
@@ -64,6 +63,22 @@ pub(crate) fn of(model: &Model, event: &Event, now: Timestamp) -> Focus {
 }
 
 impl Focus {
+    /// Leaves out what belongs to organizations that could not be read since the start.
+    fn leave_unread(&mut self, model: &Model) {
+        if model.unread_orgs.is_empty() {
+            return;
+        }
+        self.pairs.retain(|(node, policy)| !model.is_unread_pair(node, policy));
+        let is_read = |org: &str| !model.is_unread(org);
+        self.group_rollouts.retain(|(group, policy)| is_read(group.org()) && is_read(policy.org()));
+        self.groups.retain(|group| is_read(group.org()));
+        self.workloads.retain(|policy| !model.has_unread_nodes(policy));
+        self.workload_units.retain(|unit_id| !model.has_unread_nodes(&unit_id.policy));
+        self.slots.retain(|(unit_id, _)| !model.has_unread_nodes(&unit_id.policy));
+        self.unsure.retain(|entity| !model.is_unread_entity(entity));
+        self.registrations.retain(|entity| !model.is_unread_entity(entity));
+    }
+
     /// Has the workloads examined of which something was reported that may be gone.
     fn add_reported(&mut self, model: &Model, is_gone: impl Fn(&Entity) -> bool) {
         let entities = model.health().entities().filter(|entity| is_gone(entity));

@@ -2,51 +2,73 @@
 //!
 //! [`model::Model`] is built from events; [`decide::decide`] takes it, one event, the time and a seed, and returns commands
 //! and a report. No async, no input or output, no clock, no randomness of its own: the simulator (a crate of its own)
-//! drives exactly this code through faulty schedules. Read [`decide`] first. Source: design 4; orchestration B11, E3, E4, E5.
+//! drives exactly this code through faulty schedules. Read [`decide`] first.
+//!
+//! The modules form layers, and each uses only those of its own row and above, in one direction:
+//!
+//! - values: [`time`], [`settings`], [`statistics`], [`facts`], [`goal`], [`lease`], [`claims`], [`agreement`], [`usage`]
+//! - reasons, as data and as text: [`report`]
+//! - records: [`workload`], [`rollout`], [`blocklist`], [`health`], [`node_record`], [`departure`], [`other_agbots`], `catalog`
+//! - rules about them: [`change`], [`place`], [`slots`], [`matching`]
+//! - input and output of a decision: [`plan`], [`command`], [`event`]
+//! - state, and queries about it: [`model`], [`status`], [`terms`]
+//! - a decision under construction: `pass`, [`unit_pass`], and what it is about: `focus`
+//! - decisions about a workload unit: `recovery`, [`supervise`], [`user_action`], [`reconcile`], [`engine`]
+//! - decisions about agreements and groups: `agreement_end`, `acknowledgement`, `messages`, [`rolling`], `pair`, [`agent_upgrade`]
+//! - what is reported and shown: [`health_checks`], [`explain`], [`placements`], [`preview`], [`outdated`]
+//!
+//! Source: design 4; orchestration B11, E3, E4, E5.
 
+mod acknowledgement;
 pub mod agent_upgrade;
 mod agent_wait;
 pub mod agreement;
+mod agreement_end;
 pub mod blocklist;
+mod catalog;
 pub mod change;
 pub mod claims;
 pub mod command;
 pub mod decide;
+pub mod departure;
 pub mod engine;
 pub mod event;
 pub mod explain;
 pub mod facts;
-mod failed_clause;
 mod focus;
-mod frozen_level;
 pub mod goal;
+mod group_members;
 pub mod health;
-mod hold_reason;
+pub mod health_checks;
+pub mod lease;
 pub mod matching;
 mod messages;
 pub mod model;
-mod no_lease;
+pub mod node_record;
 pub mod other_agbots;
 pub mod outdated;
 mod pair;
 mod pass;
 pub mod place;
-mod placement;
 pub mod placements;
+pub mod plan;
 pub mod preview;
 pub mod reconcile;
+mod recovery;
 pub mod report;
-mod report_text;
 pub mod rolling;
+pub mod rollout;
 pub mod settings;
+pub mod slots;
 mod stable_hash;
 pub mod statistics;
 pub mod status;
 pub mod supervise;
 pub mod terms;
 pub mod time;
-mod unread;
+pub mod unit_pass;
 pub mod usage;
+pub mod user_action;
 pub mod workload;
 
 #[cfg(test)]

@@ -4,15 +4,13 @@
 use evenkeel_ids::NodeId;
 
 use crate::{
+    acknowledgement,
     agreement::{Agreement, AgreementState, CancelReason},
-    command::{Action, Lease, MessageFate},
-    engine,
+    agreement_end,
+    command::{Action, MessageFate},
     event::{AgreementMessage, MessageBody},
-    facts::VersionChoice,
-    matching::{self, Fit},
-    pair,
+    lease::Lease,
     pass::Pass,
-    usage::usage_after_reply,
 };
 
 /// Handles a message.
@@ -46,18 +44,18 @@ pub(crate) fn handle(pass: &mut Pass<'_>, message: &AgreementMessage) {
         MessageBody::Reply { decision: true } => handle_yes(pass, lease, agreement),
         MessageBody::Reply { decision: false } => {
             if agreement.state == AgreementState::Proposed {
-                pair::cancel(pass, lease, agreement, CancelReason::NEGATIVE_REPLY, None, false);
+                agreement_end::cancel(pass, lease, agreement, CancelReason::NEGATIVE_REPLY, None, false);
             }
         }
         MessageBody::Cancel { reason } => {
             if agreement.is_live() {
-                pair::cancel(pass, lease, agreement, CancelReason(*reason), None, false);
+                agreement_end::cancel(pass, lease, agreement, CancelReason(*reason), None, false);
             }
         }
         MessageBody::Verification => reply_to_verification(pass, lease, agreement, node),
         MessageBody::VerificationReply { exists } => {
             if !exists && agreement.finalized_at().is_some() {
-                pair::cancel(pass, lease, agreement, CancelReason::AGREEMENT_MISSING, None, true);
+                agreement_end::cancel(pass, lease, agreement, CancelReason::AGREEMENT_MISSING, None, true);
             }
         }
         MessageBody::Update { update_type } => {
@@ -79,74 +77,18 @@ fn handle_yes(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
     match agreement.state {
         // A second positive reply needs no acknowledgement: the first one had it, and the node repeats its reply if that was lost.
         AgreementState::Finalized { .. } => {}
-        AgreementState::Ended { .. } => refuse_reply(pass, lease, agreement),
-        AgreementState::Proposed => match pair::old_instance(pass, &agreement.node, &agreement.policy) {
-            Some(blocked) => {
-                pass.wait(agreement, blocked);
-                // The message is read again after a restart of the agbot; until then the model remembers it.
-                pass.message = Some(MessageFate::Leave);
+        AgreementState::Ended { .. } => acknowledgement::refuse_reply(pass, lease, agreement),
+        AgreementState::Proposed => {
+            match acknowledgement::old_instance(pass, &agreement.node, &agreement.policy) {
+                Some(blocked) => {
+                    pass.wait(agreement, blocked);
+                    // The message is read again after a restart of the agbot; until then the model remembers it.
+                    pass.message = Some(MessageFate::Leave);
+                }
+                None => acknowledgement::acknowledge(pass, lease, agreement),
             }
-            None => acknowledge_acceptance(pass, lease, agreement),
-        },
-    }
-}
-
-/// Acknowledges a positive reply to a proposal that is not waiting for anything else.
-pub(crate) fn acknowledge_acceptance(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
-    match matching::fit(pass.model, agreement, pass.now) {
-        Fit::Clean(_) | Fit::Unclear(_) => accept_reply(pass, lease, agreement),
-        Fit::Outdated(_) | Fit::Lost(_) | Fit::Leaving => {
-            refuse_reply(pass, lease, agreement);
-            pair::cancel(pass, lease, agreement, CancelReason::POLICY_CHANGED, None, true);
         }
     }
-}
-
-fn accept_reply(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
-    if pass.is_stopping(agreement) {
-        return refuse_reply(pass, lease, agreement);
-    }
-    let spec = pass.model.task_of(agreement).map(|task| task.spec.number);
-    let policy = match spec {
-        Some(number) => pass.model.known_spec(&agreement.policy, number).map(|spec| &spec.policy),
-        None => pass.model.policy(&agreement.policy),
-    };
-    let entry = policy.and_then(|policy| {
-        policy
-            .versions
-            .iter()
-            .find(|entry| entry.version == agreement.version && entry.priority == agreement.priority)
-    });
-    let pair = (agreement.node.clone(), agreement.policy.clone());
-    let fallback = VersionChoice {
-        version: agreement.version.clone(),
-        priority: agreement.priority,
-        retries: 0,
-        retry_secs: 0,
-        ..VersionChoice::default()
-    };
-    let (number, entry) = (spec.unwrap_or_default(), entry.unwrap_or(&fallback));
-    let usage = engine::tried(pass.model, &pair.0, &pair.1, number);
-    let usage = usage_after_reply(usage, entry, number, pass.now);
-    let action = Action::AcknowledgeReply {
-        agreement: agreement.id.clone(),
-        node: agreement.node.clone(),
-        policy: Some(agreement.policy.clone()),
-        decision: true,
-        usage,
-    };
-    pass.issue(lease, action, (&agreement.node, &agreement.policy));
-}
-
-fn refuse_reply(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
-    let action = Action::AcknowledgeReply {
-        agreement: agreement.id.clone(),
-        node: agreement.node.clone(),
-        policy: None,
-        decision: false,
-        usage: None,
-    };
-    pass.issue(lease, action, (&agreement.node, &agreement.policy));
 }
 
 fn reply_to_verification(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, node: &NodeId) {
@@ -177,7 +119,7 @@ fn handle_update_reply(
             pass.issue(lease, action, (&agreement.node, &agreement.policy));
         }
         Some(_) if agreement.is_live() => {
-            pair::cancel(pass, lease, agreement, CancelReason::UPDATE_REJECTED, None, true);
+            agreement_end::cancel(pass, lease, agreement, CancelReason::UPDATE_REJECTED, None, true);
         }
         _ => {}
     }

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_ids::{AgbotId, NodeId, PolicyId};
+use evenkeel_ids::AgbotId;
 use serde::{Deserialize, Serialize};
 
-use crate::{facts::DeploymentPolicyFacts, model::Model};
+use crate::facts::DeploymentPolicyFacts;
 
 /// Matches every policy or pattern of an organization.
 const EVERY: &str = "*";
@@ -112,21 +112,6 @@ fn flatten(entries: &Entries) -> impl Iterator<Item = [&str; 4]> {
             nodes.iter().map(move |(node_org, agbot)| [org.as_str(), name, node_org, agbot.as_str()])
         })
     })
-}
-
-impl Model {
-    /// Returns what other agbots serve.
-    pub fn other_agbots(&self) -> &OtherAgbots {
-        &self.other_agbots
-    }
-
-    /// Returns the other agbot that a node is left to with a policy.
-    pub fn other_agbot_of(&self, node: &NodeId, policy: &PolicyId) -> Option<&AgbotId> {
-        if self.other_agbots.is_empty() {
-            return None;
-        }
-        self.other_agbots.server_of(self.policies.get(policy)?, node.org())
-    }
 }
 
 #[cfg(test)]

@@ -9,17 +9,17 @@ use evenkeel_ids::PolicyId;
 use jiff::Timestamp;
 
 use crate::{
-    change::Step,
     command::{Action, Decision, UnitReport},
     decide::decide,
     event::Event,
     explain::explain,
-    health::{SystemReport, checks},
+    health::SystemReport,
+    health_checks,
     model::{Model, UnitRecord},
     pass::Pass,
     placements::{self, Placements},
     report::{Blocked, Placement},
-    workload::{Slot, UnitId},
+    workload::{Slot, Step, UnitId},
 };
 
 /// Returns what an agbot reports, and would not report by a decision about everything that it took now: texts, each naming its subject.
@@ -45,7 +45,7 @@ fn of_unit<'a>(
 ) -> impl Iterator<Item = String> + 'a {
     let name = format!("{} ({})", unit_id.policy, unit_id.name());
     let (shown, holds) = (texts(&unit.blocked), texts(&fresh.blocked));
-    let summary = |report: &Option<crate::place::EliminationReport>| {
+    let summary = |report: &Option<crate::report::EliminationReport>| {
         report.as_ref().map(|report| report.summary.clone())
     };
     let unplaced = (summary(&unit.unplaced), summary(&fresh.unplaced));
@@ -127,7 +127,7 @@ fn text(placement: &Placement) -> String {
 /// Reports of the engine about health that checks would write or drop.
 fn of_health(model: &Model, now: Timestamp) -> Vec<String> {
     let mut pass = Pass::new(model, now, 0);
-    checks::make_all(&mut pass);
+    health_checks::make_all(&mut pass);
     let mut found = Vec::new();
     for command in pass.finish().commands {
         match &command.action {

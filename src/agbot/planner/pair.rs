@@ -6,32 +6,27 @@
 use evenkeel_ids::{NodeId, PolicyId, TaskId};
 
 use crate::{
-    agreement::{Agreement, AgreementState, CancelReason},
-    change::Cause,
-    claims::{ClaimRef, Scope},
-    command::{Action, Lease},
-    engine,
-    facts::{Availability, NodeMonitorState},
+    acknowledgement::{self, old_instance},
+    agreement::{Agreement, AgreementState, CancelReason, STOP_CONFIRMATION_SECS},
+    agreement_end::{cancel, take_off},
+    claims::Scope,
+    command::Action,
+    facts::Availability,
     focus::Focus,
-    matching::{self, Choice, Fit},
-    messages,
-    model::{Listing, Liveness, Model, Observed},
+    lease::Lease,
+    matching::{Choice, Fit},
+    model::{Listing, Liveness, Observed, selection},
     pass::Pass,
     report::{Blocked, Placement},
     rolling::{
         self,
         instance::{self, Verdict},
     },
-    supervise::ending_text,
     time::later,
-    usage::{Backoff, usage_after_cancel},
 };
 
 /// Time after which an agreement with a node that was deleted is reconciled again, in seconds.
 const DEPARTURE_SECS: u64 = 10;
-
-/// Time a node has to stop the instance of an ended agreement before the next one may start; the cancel is repeated after half of it.
-pub(crate) const STOP_CONFIRMATION_SECS: u64 = 60;
 
 /// Interval after which a node is asked about an agreement that its reports lack.
 const MISSING_SECS: u64 = 60;
@@ -70,10 +65,10 @@ fn plan(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) {
 /// Returns what to propose, or why nothing is proposed now.
 fn may_propose(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) -> Result<Offer, Blocked> {
     let (model, now) = (pass.model, pass.now);
-    let wanted = engine::startable(model, node, policy).transpose()?;
+    let wanted = selection::startable(model, node, policy).transpose()?;
     let choice = match &wanted {
-        Some(wanted) => engine::choose(model, node, policy, wanted.task.spec.number, now)?,
-        None => matching::select(model, node, policy, now)?,
+        Some(wanted) => selection::choose(model, node, policy, wanted.task.spec.number, now)?,
+        None => selection::select(model, node, policy, now)?,
     };
     let record = model.node(node).ok_or(Blocked::NodeUnknown)?;
     match model.availability(node) {
@@ -89,14 +84,8 @@ fn may_propose(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) -> Result<
     if record.facts.public_key.is_empty() {
         return Err(Blocked::NoPublicKey);
     }
-    match model.liveness(node, now) {
-        Liveness::NeverHeard => return Err(Blocked::NeverHeard),
-        Liveness::Away { monitor_state, since } => return Err(Blocked::NodeAway { monitor_state, since }),
-        Liveness::Unheard { since } => {
-            return Err(Blocked::NodeAway { monitor_state: NodeMonitorState::Idle, since });
-        }
-        Liveness::Down { since } => return Err(Blocked::NodeDown { since }),
-        Liveness::Alive => {}
+    if let Some(blocked) = model.liveness(node, now).objection() {
+        return Err(blocked);
     }
     if let Some(agbot) = model.other_agbot_of(node, policy) {
         return Err(Blocked::LeftToAgbot { agbot: agbot.clone() });
@@ -184,24 +173,6 @@ fn follow_stops(pass: &mut Pass<'_>, lease: Lease, node: &NodeId, policy: &Polic
     }
 }
 
-/// Returns what the acknowledgement of a proposal waits for: the node still reports the instance of the previous agreement.
-///
-/// The proposal itself does not wait, so that a node that polls seldom finds it together with the cancel. The acknowledgement
-/// is what starts the new instance.
-pub(crate) fn old_instance(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) -> Option<Blocked> {
-    // The tasks of a capable node start when the engine wants them to run, not with the acknowledgement.
-    if pass.model.is_capable(node) && pass.model.is_orchestrated(policy) {
-        return None;
-    }
-    let (ended, at) = pass.model.lingering(node, policy)?;
-    let until = later(at, STOP_CONFIRMATION_SECS);
-    if pass.now >= until {
-        return None;
-    }
-    pass.watch((node, policy), until);
-    Some(Blocked::OldInstanceStopping { agreement: ended.id.clone(), until })
-}
-
 fn propose(pass: &mut Pass<'_>, lease: Lease, node: &NodeId, policy: &PolicyId, offer: Offer) {
     let (model, now) = (pass.model, pass.now);
     let Offer { choice, task, is_single } = offer;
@@ -246,7 +217,7 @@ fn plan_present(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
     if model.node(&agreement.node).is_none() {
         return cancel(pass, lease, agreement, CancelReason::NODE_SHUT_DOWN, None, false);
     }
-    let fit = matching::fit(model, agreement, now);
+    let fit = selection::fit(model, agreement, now);
     if agreement.state == AgreementState::Proposed {
         return plan_proposed(pass, lease, agreement, &fit);
     }
@@ -276,7 +247,7 @@ fn end(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, fit: &Fit) {
     let model = pass.model;
     let text = match fit {
         Fit::Lost(_) if model.is_orchestrated(&agreement.policy) => {
-            let reason = engine::cancel_reason(model, agreement, pass.now);
+            let reason = selection::cancel_reason(model, agreement, pass.now);
             return cancel(pass, lease, agreement, reason, None, true);
         }
         Fit::Leaving => return take_off(pass, lease, agreement, None),
@@ -285,19 +256,6 @@ fn end(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, fit: &Fit) {
         Fit::Clean(_) | Fit::Unclear(_) => return,
     };
     cancel(pass, lease, agreement, CancelReason::POLICY_CHANGED, None, true);
-    pass.act(&agreement.node, &agreement.policy, text);
-}
-
-/// Ends an agreement whose node is being drained or left to another agbot.
-pub(crate) fn take_off(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, claim: Option<ClaimRef>) {
-    let (reason, text) = match pass.model.other_agbot_of(&agreement.node, &agreement.policy) {
-        Some(agbot) => (CancelReason::POLICY_CHANGED, format!("leaving the service to the agbot {agbot}")),
-        None => {
-            let text = "taking the service off: the node is being drained".to_owned();
-            (CancelReason::USER_REQUESTED, text)
-        }
-    };
-    cancel(pass, lease, agreement, reason, claim, true);
     pass.act(&agreement.node, &agreement.policy, text);
 }
 
@@ -310,7 +268,7 @@ fn plan_proposed(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, fit: 
     if pass.model.proposal_status(agreement).is_accepted {
         return match old_instance {
             Some(blocked) => pass.wait(agreement, blocked),
-            None => messages::acknowledge_acceptance(pass, lease, agreement),
+            None => acknowledgement::acknowledge(pass, lease, agreement),
         };
     }
     if pass.now >= agreement.reply_by {
@@ -408,89 +366,4 @@ fn verify(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
     }
     let action = Action::SendVerification { agreement: agreement.id.clone(), node: agreement.node.clone() };
     pass.issue(lease, action, pair);
-}
-
-/// Ends an agreement, with the bookkeeping that its reason requires.
-///
-/// `claim` is given exactly when a group member is taken down for a rollout.
-pub(crate) fn cancel(
-    pass: &mut Pass<'_>,
-    lease: Lease,
-    agreement: &Agreement,
-    reason: CancelReason,
-    claim: Option<ClaimRef>,
-    notifies_node: bool,
-) {
-    let pair = (agreement.node.clone(), agreement.policy.clone());
-    // Tasks end for many causes; only a failure speaks against the version.
-    let is_forgotten = pass.model.task_of(agreement).is_some_and(|task| !task.ended_by_itself())
-        && !reason.is_service_failure();
-    let usage = pass.model.usage.get(&pair).filter(|_| !is_forgotten);
-    let usage = usage_after_cancel(usage, reason);
-    let previous = pass.model.backoff.get(&pair);
-    let is_failure = reason.is_service_failure() || reason == CancelReason::NO_REPLY;
-    let backoff = if is_failure {
-        Some(Backoff::after(previous, &agreement.version, reason, pass.now, &pass.model.settings))
-    } else {
-        previous.filter(|one| !reason.forgets_usage() && one.version == agreement.version).cloned()
-    };
-    let cause = cause_of_end(pass, agreement, reason);
-    let text = format!("ending the agreement: {cause}");
-    let action = Action::Cancel {
-        agreement: agreement.id.clone(),
-        node: pair.0.clone(),
-        policy: pair.1.clone(),
-        reason,
-        cause,
-        claim,
-        usage,
-        backoff,
-        notifies_node,
-    };
-    pass.act(&pair.0, &pair.1, text);
-    pass.issue(lease, action, (&pair.0, &pair.1));
-}
-
-/// Returns in words why the task of an agreement ends; none when the agreement has no task, or the task is only no longer wanted.
-fn cause_of_task_end(model: &Model, agreement: &Agreement) -> Option<String> {
-    let task = model.task(agreement.task.as_ref()?)?;
-    if task.ended_by_itself() {
-        return Some(format!("the instance ended: {}", ending_text(task)));
-    }
-    let unit = model.workload_unit(&task.unit_id)?;
-    let successor = unit.tasks(&task.slot).newest().filter(|one| one.generation > task.generation)?;
-    Some(match successor.cause {
-        Cause::Update => "the update replaces it".to_owned(),
-        Cause::Rollback => "the rollback replaces it".to_owned(),
-        _ => "another instance replaces it".to_owned(),
-    })
-}
-
-/// Returns in words why an agreement ends: the protocol has one number for a drain and a user, and one for all changes of policies.
-fn cause_of_end(pass: &Pass<'_>, agreement: &Agreement, reason: CancelReason) -> String {
-    let model = pass.model;
-    let is_drained = model.availability(&agreement.node) == Availability::Drain;
-    let of_task = || cause_of_task_end(model, agreement);
-    match reason {
-        CancelReason::USER_REQUESTED if is_drained => "the node is being drained".to_owned(),
-        CancelReason::HEARTBEAT_MISSING => match model.liveness(&agreement.node, pass.now) {
-            Liveness::Down { since } => format!("the node is down; last heard {since}"),
-            _ => reason.text().to_owned(),
-        },
-        CancelReason::USER_REQUESTED => of_task().unwrap_or_else(|| reason.text().to_owned()),
-        CancelReason::POLICY_CHANGED if let Some(cause) = of_task() => cause,
-        CancelReason::POLICY_CHANGED => match matching::fit(model, agreement, pass.now) {
-            Fit::Lost(Blocked::PolicyUnknown) => {
-                "the deployment policy was deleted or is not served".to_owned()
-            }
-            Fit::Lost(blocked) => format!("no longer wanted on the node: {blocked}"),
-            Fit::Outdated(choice) if choice.version != agreement.version => {
-                format!("replaced by version {}", choice.version)
-            }
-            Fit::Outdated(choice) => format!("replaced by {} {}", choice.key, choice.version),
-            Fit::Leaving => "the node is being drained".to_owned(),
-            Fit::Clean(_) | Fit::Unclear(_) => reason.text().to_owned(),
-        },
-        _ => reason.text().to_owned(),
-    }
 }

@@ -16,13 +16,14 @@ use crate::{
     agreement::Agreement,
     engine::{UnitInputs, adopted_tasks, first_record, has_other_form},
     event::Event,
+    explain::explain_placement,
     facts::{DeploymentOverrides, DeploymentPolicyFacts},
-    matching::{Fit, fit},
-    model::{Model, UnitRecord},
+    matching::Fit,
+    model::{Model, UnitRecord, selection::fit},
     pass::Pass,
     place::{NodeState, UnitNode},
     reconcile::{DryRun, ExpectedChange, ExpectedKind, dry_removal, dry_run},
-    status::{ExplainedConstraint, Question, explain_placement},
+    status::{ExplainedConstraint, Question},
     workload::{SlotTasks, SpecVersion, Task, TaskSpec, UnitId, Workload, WorkloadRecord},
 };
 
@@ -354,8 +355,8 @@ mod tests {
         fixture::{deployment_policy, running_group, service},
         reconcile::ExpectedKind::{Replace, Stop},
         report::HoldReason,
-        rolling::{Rollback, Rollout, RolloutState, group_rollout::target_digest},
-        supervise::UpdateState,
+        rollout::{Rollback, Rollout, RolloutState, target_digest},
+        workload::UpdateState,
     };
 
     /// A group of two nodes that run version 1.0.0 of `o/s`, without tasks.

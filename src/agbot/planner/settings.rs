@@ -4,7 +4,10 @@
 
 pub use evenkeel_domain::orchestration::{FailureAction, OfflinePeerPolicy, Order as UpdateOrder, Pace};
 use evenkeel_domain::orchestration::{Ha, Update};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+use crate::time::later;
 
 /// The update settings of a group rollout.
 ///
@@ -46,6 +49,29 @@ pub struct UpdateSettings {
     /// Rule for members that are down.
     #[serde(rename = "offlinePeerPolicy")]
     pub offline_peers: OfflinePeerPolicy,
+}
+
+impl UpdateSettings {
+    /// Returns when the next slot may be replaced.
+    pub(crate) fn next_slot_at(&self, last_step_at: Timestamp) -> Timestamp {
+        later(last_step_at, self.delay_secs)
+    }
+
+    /// Returns the time from the start of an instance within which its failure is one of the update, in seconds: also while the next slot
+    /// waits for its delay.
+    pub(crate) fn judged_secs(&self) -> u64 {
+        self.monitor_secs.max(self.delay_secs.saturating_add(1))
+    }
+
+    /// Returns until when a slot is monitored that runs since a time.
+    pub(crate) fn monitored_until(&self, running_since: Timestamp) -> Timestamp {
+        later(running_since, self.monitor_secs)
+    }
+
+    /// Returns by when a slot must run whose replacement began at a time.
+    pub(crate) fn start_deadline(&self, since: Timestamp) -> Timestamp {
+        later(since, self.start_timeout_secs)
+    }
 }
 
 impl Default for UpdateSettings {
@@ -187,5 +213,51 @@ impl Default for PlannerSettings {
             lease_secs: 6,
             partition_count: 16,
         }
+    }
+}
+
+/// The times and limits of an organization.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnitSettings {
+    /// Time after which a task that was to stop no longer keeps its successor waiting.
+    pub old_task_timeout_secs: u64,
+    /// Silence of a node after which its tasks are given up.
+    pub orphan_after_secs: u64,
+    /// Silence of a node after which it counts as down.
+    pub node_down_after_secs: u64,
+    /// Longest time between two checks of an instance.
+    pub health_interval_max_secs: u64,
+    /// Tasks kept for each slot; negative keeps all.
+    pub task_history_limit: i32,
+    /// True if the replacement of an instance on a lost node may use the buffer of the capacities.
+    pub opens_buffer_on_failure: bool,
+    /// Time between two moves to nodes that rank better.
+    pub rebalance_interval_secs: u64,
+    /// Additional monitoring time of an update if an agent does not read tasks, and so reports later.
+    pub report_grace_secs: u64,
+}
+
+impl Default for UnitSettings {
+    fn default() -> Self {
+        Self {
+            old_task_timeout_secs: 60,
+            orphan_after_secs: 86_400,
+            node_down_after_secs: 180,
+            health_interval_max_secs: 3600,
+            task_history_limit: 5,
+            opens_buffer_on_failure: false,
+            rebalance_interval_secs: 300,
+            report_grace_secs: 60,
+        }
+    }
+}
+
+impl UnitSettings {
+    /// Returns how much longer an instance is monitored on a node: agents that read no tasks check their instances only from time to time.
+    ///
+    /// # Source
+    /// Orchestration B11.8.
+    pub(crate) fn report_grace_on(&self, is_capable: bool) -> u64 {
+        if is_capable { 0 } else { self.report_grace_secs }
     }
 }

@@ -14,7 +14,8 @@ use crate::{
     agreement::Agreement,
     facts::{DeploymentOverrides, DeploymentPolicyFacts, ServiceFacts},
     matching::{self, Consumer},
-    model::{Model, NodeRecord},
+    model::Model,
+    node_record::NodeRecord,
     report::Blocked,
 };
 

@@ -12,3 +12,11 @@ pub fn later(at: Timestamp, secs: u64) -> Timestamp {
 pub fn secs_since(earlier: Timestamp, now: Timestamp) -> u64 {
     u64::try_from(now.duration_since(earlier).as_secs()).unwrap_or(0)
 }
+
+/// Largest accepted difference between the clocks of the machines of a hub.
+const SKEW: SignedDuration = SignedDuration::from_secs(5);
+
+/// Returns whether an instant was recorded by a clock that was ahead.
+pub(crate) fn is_ahead(at: Timestamp, now: Timestamp) -> bool {
+    at.duration_since(now) > SKEW
+}

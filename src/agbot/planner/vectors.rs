@@ -20,8 +20,7 @@ use crate::{
     facts::{
         DeploymentPolicyFacts, NodeFacts, NodePolicyFacts, ServiceFacts, ServicePolicyFacts, VersionChoice,
     },
-    matching::select,
-    model::Model,
+    model::{Model, selection::select},
     settings::PlannerSettings,
     usage::{WorkloadUsage, choose_version},
 };

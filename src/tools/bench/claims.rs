@@ -10,8 +10,8 @@ use evenkeel_agbot_store::partition;
 use evenkeel_ids::{GroupId, NmpId, NodeId};
 use evenkeel_planner::agent_upgrade::{GroupView, MemberView, decide_agent_upgrade};
 use evenkeel_planner::claims::{Claim, ReleaseReason};
-use evenkeel_planner::command::Lease;
 use evenkeel_planner::facts::HaGroupFacts;
+use evenkeel_planner::lease::Lease;
 use evenkeel_planner::model::Liveness;
 use evenkeel_planner::settings::PlannerSettings;
 use evenkeel_runtime::{ExitStatus, Failure};
@@ -21,8 +21,10 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use super::report::{Options, Report, Row, Target};
-use super::stage::{Stage, refused, store_failed};
+use super::{
+    report::{Options, Report, Row, Target},
+    stage::{Stage, refused, store_failed},
+};
 
 const CLIENTS: usize = 16;
 const HELD: i32 = 2_000;

@@ -4,14 +4,19 @@
 use std::sync::Arc;
 
 use evenkeel_planner::event::Event;
-use evenkeel_planner::health::{Entity, EvaluationRules, HealthEvent, HealthState};
 use evenkeel_planner::workload::SlotTasks;
+use evenkeel_planner::{
+    health::{Entity, HealthEvent, HealthState},
+    model::health::EvaluationRules,
+};
 use evenkeel_runtime::{ExitStatus, Failure};
 
-use super::index::Times;
-use super::orchestration_fleet::{FleetSize, OrchestratedFleet, at, policy_id};
-use super::process::resident_mib;
-use super::report::{Report, Row, Target};
+use super::{
+    index::Times,
+    orchestration_fleet::{FleetSize, OrchestratedFleet, at, policy_id},
+    process::resident_mib,
+    report::{Report, Row, Target},
+};
 
 const EVALUATION_MILLIS: f64 = 50.0;
 const MEMORY_MIB: f64 = 100.0;

@@ -9,24 +9,30 @@ use evenkeel_planner::blocklist::BlocklistNews;
 use evenkeel_planner::command::Action;
 use evenkeel_planner::decide::decide;
 use evenkeel_planner::event::Event;
-use evenkeel_planner::health::RecoveryFacts;
-use evenkeel_planner::model::{Departures, UnitRecord};
 use evenkeel_planner::place::{
     Added, Elimination, NodeTable, Ranking, UnitNode, Want, explain_node, place, report as explain,
 };
-use evenkeel_planner::reconcile::{UnitFacts, UnitPlan, UnitSettings, plan_slot, plan_unit, unit_nodes};
-use evenkeel_planner::supervise::UpdateStatus;
+use evenkeel_planner::unit_pass::RecoveryFacts;
+use evenkeel_planner::workload::UpdateStatus;
 use evenkeel_planner::workload::{
     Ending, HubDefaults, Slot, SlotTasks, Slots, Task, TaskState, UnitId, Versions, Workload, WorkloadUnit,
 };
+use evenkeel_planner::{departure::Departures, model::UnitRecord};
+use evenkeel_planner::{
+    model::unit_nodes,
+    plan::UnitPlan,
+    reconcile::{plan_slot, plan_unit},
+    settings::UnitSettings,
+    unit_pass::UnitFacts,
+};
 use evenkeel_runtime::{ExitStatus, Failure};
 
-use super::index::Times;
-use super::orchestration_fleet::{
-    Candidate, FleetSize, OrchestratedFleet, at, document, policy_id, running_task,
+use super::{
+    index::Times,
+    orchestration_fleet::{Candidate, FleetSize, OrchestratedFleet, at, document, policy_id, running_task},
+    process::resident_mib,
+    report::{Options, Report, Row, Target},
 };
-use super::process::resident_mib;
-use super::report::{Options, Report, Row, Target};
 
 static NO_NEWS: BlocklistNews = BlocklistNews::NONE;
 
@@ -180,7 +186,7 @@ pub fn facts<'a>(
         dependencies: &evenkeel_planner::change::Independent,
         errors: &[],
         health: &NO_HEALTH,
-        survey: &evenkeel_planner::health::NoSurvey,
+        survey: &evenkeel_planner::unit_pass::NoSurvey,
         recovery: &NO_RECOVERY,
         grace_until: None,
         unheard_until: None,

@@ -7,14 +7,16 @@ use evenkeel_planner::place::{
     Added, Buffer, Elimination, Metric, NodeRoom, NodeTable, Ranking, TableRules, UnitNode, Want, place,
 };
 use evenkeel_planner::reconcile::plan_unit;
-use evenkeel_planner::supervise::UpdateStatus;
+use evenkeel_planner::workload::UpdateStatus;
 use evenkeel_planner::workload::{HubDefaults, Slots, UnitId, Versions, Workload};
 use evenkeel_runtime::Failure;
 
-use super::index::Times;
-use super::orchestration::{facts, wrong};
-use super::orchestration_fleet::{at, domain_document, node_id, policy_id, running_task};
-use super::report::{Report, Row, Target};
+use super::{
+    index::Times,
+    orchestration::{facts, wrong},
+    orchestration_fleet::{at, domain_document, node_id, policy_id, running_task},
+    report::{Report, Row, Target},
+};
 
 const PLACE_MICROS: f64 = 1_000.0;
 const UPGRADE_MILLIS: f64 = 200.0;

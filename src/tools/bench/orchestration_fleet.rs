@@ -7,7 +7,6 @@ use evenkeel_domain::policy::expression::{Expression, Reference, References, Val
 use evenkeel_domain::policy::{ExternalPolicy, Property};
 use evenkeel_ids::{AgreementId, NodeId, OrgId, PolicyId, ServiceId, ServiceKey, TaskId};
 use evenkeel_planner::agreement::{Agreement, AgreementState};
-use evenkeel_planner::change::Cause;
 use evenkeel_planner::command::Action;
 use evenkeel_planner::decide::decide;
 use evenkeel_planner::event::{Event, Outcome};
@@ -18,6 +17,7 @@ use evenkeel_planner::facts::{
 use evenkeel_planner::model::Model;
 use evenkeel_planner::place::{UnitNode, Verdict};
 use evenkeel_planner::settings::PlannerSettings;
+use evenkeel_planner::workload::Cause;
 use evenkeel_planner::workload::{
     DesiredState, Ending, Slot, SpecVersion, Task, TaskState, UnitId, WorkloadRecord,
 };

@@ -14,13 +14,14 @@ use super::{
 use evenkeel_ids::{GroupId, NmpId, NodeId, PolicyId, ServiceKey};
 use evenkeel_planner::{
     agent_upgrade::{GroupView, decide_agent_upgrade},
-    claims::{Claim, Grant, Scope},
+    change::Grant,
+    claims::{Claim, Scope},
     facts::{
         Availability, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, PolicyOrchestration,
         ServiceFacts, VersionChoice,
     },
-    rolling::action::{Requester, RolloutAction},
     settings::FailureAction,
+    workload::{Requester, RolloutAction},
 };
 
 /// Time to settle after repairs, and again after the operator published a good version, seconds.

@@ -12,19 +12,18 @@ use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, TaskId};
 use evenkeel_planner::{
     agreement::{Agreement, AgreementState, PendingUpdate},
     blocklist::{BlocklistEntry, BlocklistKey},
-    claims::{self, Claim, ClaimKey, ClaimRef, ClaimRequest, Grant},
-    command::{Action, Command, Lease},
+    change::{self, Grant},
+    claims::{Claim, ClaimKey, ClaimRef, ClaimRequest},
+    command::{Action, Command},
     event::{Event, Outcome},
     facts::HaGroupFacts,
     health::{Entity, HealthEvent, Registration, StoredReport, stored_reports},
+    lease::Lease,
     model::ENDED_MEMORY_SECS,
-    rolling::{
-        Rollout,
-        action::{Requester, RolloutAction, act},
-    },
+    rollout::{Rollout, act},
     time::{later, secs_since},
     usage::{Backoff, WorkloadUsage},
-    workload::{Instance, Task, WorkloadRecord},
+    workload::{Instance, Requester, RolloutAction, Task, WorkloadRecord},
 };
 
 #[derive(Debug, Clone)]
@@ -288,12 +287,12 @@ impl Database {
         let group = group.ok_or("the group is gone")?;
         let rows: Vec<Claim> = self.claims.values().cloned().collect();
         let key = (request.group.clone(), request.scope.clone());
-        match claims::may_take(&rows, request, group).map_err(|blocked| blocked.to_string())? {
+        match change::may_take(&rows, request, group).map_err(|blocked| blocked.to_string())? {
             Grant::Held => {}
             Grant::Insert => {
                 let in_work = self.claims.keys().filter(|(_, scope)| *scope == request.scope);
                 let in_work = in_work.map(|(group, _)| group.clone());
-                claims::check_parallelism(&request.group, request.parallelism, in_work)
+                change::check_parallelism(&request.group, request.parallelism, in_work)
                     .map_err(|blocked| blocked.to_string())?;
                 self.fencing += 1;
                 self.claims.insert(key.clone(), request.clone().into_claim(self.fencing, now));

@@ -13,11 +13,12 @@ use evenkeel_ids::{AgreementId, NodeId, PolicyId, TaskId};
 use evenkeel_planner::{
     agreement::Agreement,
     blocklist::{BlocklistChange, BlocklistEntry, BlocklistKey},
-    claims::{Claim, Grant, may_take},
+    change::{Grant, may_take},
+    claims::Claim,
     command::{Action, Command},
-    engine::{StoredPlan, neighbors},
     event::Outcome,
     health::Registration,
+    plan::{StoredPlan, neighbors},
     workload::{DesiredState, Task, UnitId, WorkloadRecord},
 };
 

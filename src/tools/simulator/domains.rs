@@ -7,11 +7,10 @@ use std::collections::BTreeMap;
 use evenkeel_domain::orchestration::{BufferUse, org_settings::OrgSettings};
 use evenkeel_ids::NodeId;
 use evenkeel_planner::{
-    change::Cause,
     facts::DeploymentPolicyFacts,
-    place::{Buffer, Constraint, UnitNode, loading},
-    report::Blocked,
-    workload::{NodeScope, Part, Slot, SlotTasks, Task, UnitId, Workload},
+    place::{Buffer, UnitNode, loading},
+    report::{Blocked, Constraint},
+    workload::{Cause, NodeScope, Part, Slot, SlotTasks, Task, UnitId, Workload},
 };
 use serde_json::{Value, json};
 

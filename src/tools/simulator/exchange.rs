@@ -8,9 +8,9 @@ use super::agent_tasks::NodeTask;
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_ids::{GroupId, NodeId, OrgId, PolicyId, ServiceId, TaskId};
 use evenkeel_planner::{
+    departure::{Departure, Departures},
     event::Event,
     facts::{DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts, ServiceFacts},
-    model::{Departure, Departures},
     workload::ReportedHealth,
 };
 

@@ -276,7 +276,7 @@ pub(crate) fn waiting(world: &World) -> Vec<String> {
     waiting.extend(unowned(world));
     waiting.extend(world.database.claims.values().map(|claim| format!("a claim stayed: {claim:?}")));
     let open = world.database.rollouts.values().filter(|rollout| {
-        use evenkeel_planner::rolling::RolloutState as State;
+        use evenkeel_planner::rollout::RolloutState as State;
         matches!(rollout.state, State::Updating | State::Held { .. })
     });
     waiting.extend(open.map(|rollout| format!("a rollout stayed open: {rollout:?}")));

@@ -5,10 +5,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::NodeId;
-use evenkeel_planner::{
-    change::Cause,
-    workload::{Slot, Task, UnitId},
-};
+use evenkeel_planner::workload::{Cause, Slot, Task, UnitId};
 
 use super::world::World;
 

@@ -17,9 +17,10 @@ use evenkeel_planner::{
     explain::explain,
     facts::{DeploymentOverrides, NmpStatusFacts, NodePolicyFacts},
     report::{Blocked, HoldReason},
-    rolling::{RolloutState, action::RolloutAction},
+    rollout::RolloutState,
     settings::OfflinePeerPolicy,
     time::later,
+    workload::RolloutAction,
 };
 
 pub(super) fn node(name: &str) -> NodeId {

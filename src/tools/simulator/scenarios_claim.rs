@@ -16,7 +16,7 @@ use evenkeel_planner::{
     event::Event,
     facts::Availability,
     settings::FailureAction,
-    supervise::UpdateState,
+    workload::UpdateState,
 };
 use serde_json::{Value, json};
 

@@ -13,7 +13,7 @@ use evenkeel_planner::{
     agreement::AgreementState,
     facts::{Availability, PolicyOrchestration},
     report::Blocked,
-    supervise::UpdateState,
+    workload::UpdateState,
 };
 use serde_json::json;
 

@@ -14,9 +14,10 @@ use super::{
 use evenkeel_ids::GroupId;
 use evenkeel_planner::{
     report::HoldReason,
-    rolling::{Rollout, RolloutState, action::RolloutAction},
+    rollout::{Rollout, RolloutState},
     settings::{FailureAction, UpdateOrder},
     terms::proposal_terms,
+    workload::RolloutAction,
 };
 
 fn rollout(world: &World, name: &str) -> Rollout {
@@ -288,13 +289,13 @@ fn released_claim_unblocks_another_member_and_the_minimum_available_holds() {
     }
     assert!(claims(&world).is_empty());
     // Commands with the old fencing number come too late.
-    let lease = evenkeel_planner::command::Lease { partition: 0, fencing: 0 };
+    let lease = evenkeel_planner::lease::Lease { partition: 0, fencing: 0 };
     let late = evenkeel_planner::command::Command {
         lease: world
             .database
             .leases
             .iter()
-            .map(|(&partition, row)| evenkeel_planner::command::Lease { partition, fencing: row.fencing })
+            .map(|(&partition, row)| evenkeel_planner::lease::Lease { partition, fencing: row.fencing })
             .next()
             .unwrap_or(lease),
         action: evenkeel_planner::command::Action::AdvanceClaim {

@@ -10,8 +10,7 @@ use evenkeel_planner::{
     event::Event,
     facts::{Availability, PolicyOrchestration},
     statistics::NodeStatistics,
-    supervise::UpdateState,
-    workload::UnitId,
+    workload::{UnitId, UpdateState},
 };
 use serde_json::{Value, json};
 

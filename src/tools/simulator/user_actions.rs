@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 
 use evenkeel_ids::{AgreementId, NodeId, PolicyId};
 use evenkeel_planner::{
-    change::Cause,
-    engine::{RequestedAction, RequestedRecovery, accept},
-    workload::{ActionGoal, ActionGoals, Instance, LastingAction, Part, Task, UserAction},
+    user_action::{RequestedAction, RequestedRecovery, accept},
+    workload::{ActionGoal, ActionGoals, Cause, Instance, LastingAction, Part, Task, UserAction},
 };
 
 use super::{

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_domain::orchestration::{OnExhausted, OnViolation};
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, TaskId};
 use evenkeel_planner::{
-    change::Cause,
     facts::{Availability, DeploymentPolicyFacts, Mode},
     goal::{Count, StartMode},
     report::Blocked,
     workload::{
-        DesiredState, HubDefaults, NodeOrder, Part, Partner, Slot, Task, UnitId, Workload, workload_units,
+        Cause, DesiredState, HubDefaults, NodeOrder, Part, Partner, Slot, Task, UnitId, Workload,
+        workload_units,
     },
 };
 

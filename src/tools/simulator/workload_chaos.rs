@@ -8,8 +8,7 @@ use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::{
     facts::{Mode, PolicyOrchestration},
-    rolling::action::{Requester, RolloutAction},
-    workload::{ActionGoal, Instance, InstanceSummary, Task, WorkloadAction},
+    workload::{ActionGoal, Instance, InstanceSummary, Requester, RolloutAction, Task, WorkloadAction},
 };
 use serde_json::{Value, json};
 

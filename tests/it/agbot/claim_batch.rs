@@ -8,8 +8,8 @@ use evenkeel_agbot_store::event::EventFilter;
 use evenkeel_agbot_store::{claim, event, partition};
 use evenkeel_ids::{GroupId, NmpId, NodeId};
 use evenkeel_planner::claims::{Claim, ReleaseReason};
-use evenkeel_planner::command::Lease;
 use evenkeel_planner::facts::HaGroupFacts;
+use evenkeel_planner::lease::Lease;
 use evenkeel_planner::report::Blocked;
 use evenkeel_planner::settings::PlannerSettings;
 use evenkeel_store::Database;
@@ -17,8 +17,7 @@ use jiff::Timestamp;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::support::TestDatabase;
-use crate::support::wait::must;
+use crate::support::{TestDatabase, wait::must};
 
 /// An agbot that holds one partition.
 async fn agbot(database: &Database) -> (Arc<ClaimBatches>, Lease) {

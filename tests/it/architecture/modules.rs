@@ -6,40 +6,7 @@ use super::members;
 use super::source::{Source, sources, without_comments_and_strings};
 
 /// Circles that are left, by the crate. Modules that are in none use each other in one direction only.
-const CIRCLES: &[(&str, &[&str])] = &[(
-    "planner",
-    &[
-        "agent_upgrade",
-        "blocklist",
-        "change",
-        "claims",
-        "command",
-        "decide",
-        "engine",
-        "event",
-        "explain",
-        "fixture",
-        "focus",
-        "goal",
-        "health",
-        "hold_reason",
-        "matching",
-        "messages",
-        "model",
-        "other_agbots",
-        "pair",
-        "pass",
-        "place",
-        "placement",
-        "reconcile",
-        "report",
-        "report_text",
-        "rolling",
-        "status",
-        "supervise",
-        "workload",
-    ],
-)];
+const CIRCLES: &[(&str, &[&str])] = &[];
 
 type Graph = BTreeMap<String, BTreeSet<String>>;
 

@@ -8,17 +8,19 @@ use evenkeel_agbot_store::event::{self as events, EventRow};
 use evenkeel_ids::{AgreementId, NodeId, PolicyId};
 use evenkeel_planner::agreement::{Agreement, CancelReason, PendingUpdate};
 use evenkeel_planner::claims::ClaimRef;
-use evenkeel_planner::command::Lease;
+use evenkeel_planner::lease::Lease;
 use evenkeel_planner::usage::{Backoff, WorkloadUsage};
 use evenkeel_store::{PgConnection, StoreError, retry};
 use evenkeel_wire::agreement::Body;
 use serde_json::{Value, json};
 
 use super::{message, plan, terms};
-use crate::AgbotError;
-use crate::context::Context;
-use crate::lease_check::check_lease;
-use crate::outbox::{Effect, Subject, enqueue, publication, publish_later, supersede};
+use crate::{
+    AgbotError,
+    context::Context,
+    lease_check::check_lease,
+    outbox::{Effect, Subject, enqueue, publication, publish_later, supersede},
+};
 
 const LIVE_KEY: &str = "agreement_node_policy_live_key";
 

@@ -9,15 +9,12 @@ use evenkeel_agbot_store::event::{EventRow, insert_event, insert_events};
 use evenkeel_agbot_store::node_lock::{NodeLock, lock_nodes};
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::blocklist::{BlocklistChange, BlocklistEntry, BlocklistKey};
-use evenkeel_planner::command::Lease;
+use evenkeel_planner::lease::Lease;
 use evenkeel_store::{PgConnection, retry};
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::AgbotError;
-use crate::context::Context;
-use crate::lease_check::check_lease;
-use crate::records::entry_of;
+use crate::{AgbotError, context::Context, lease_check::check_lease, records::entry_of};
 
 /// Actor, time and policy of a change to the blocklist.
 #[derive(Clone, Copy)]

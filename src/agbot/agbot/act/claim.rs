@@ -7,20 +7,25 @@ use std::collections::BTreeSet;
 use evenkeel_agbot_store::claim as table;
 use evenkeel_agbot_store::event::{EventRow, insert_event};
 use evenkeel_agbot_store::rollout as rollouts;
-use evenkeel_planner::claims::{self, Claim, ClaimRef, ClaimRequest, Grant, Phase, Scope, may_take};
-use evenkeel_planner::command::Lease;
 use evenkeel_planner::event::{Event, Outcome};
 use evenkeel_planner::facts::HaGroupFacts;
-use evenkeel_planner::rolling::{Rollout, history};
+use evenkeel_planner::lease::Lease;
+use evenkeel_planner::rollout::{Rollout, history};
+use evenkeel_planner::{
+    change::{self, Grant, may_take},
+    claims::{Claim, ClaimRef, ClaimRequest, Phase, Scope},
+};
 use evenkeel_store::{PgConnection, retry};
 use jiff::Timestamp;
 
-use crate::AgbotError;
-use crate::claim_batch::read_groups;
-use crate::context::Context;
-use crate::lease_check::check_lease;
-use crate::observe::read;
-use crate::records::{new_claim, phase_text};
+use crate::{
+    AgbotError,
+    claim_batch::read_groups,
+    context::Context,
+    lease_check::check_lease,
+    observe::read,
+    records::{new_claim, phase_text},
+};
 
 /// Number of attempts when another claim of the group is taken or released meanwhile.
 const ATTEMPTS: u32 = 5;
@@ -81,7 +86,7 @@ async fn check_parallelism(tx: &mut PgConnection, request: &ClaimRequest) -> Res
         return Ok(());
     }
     let in_work = table::lock_policy(tx, policy).await?;
-    claims::check_parallelism(&request.group, request.parallelism, in_work)
+    change::check_parallelism(&request.group, request.parallelism, in_work)
         .map_err(|blocked| AgbotError::Refused(blocked.to_string()))
 }
 

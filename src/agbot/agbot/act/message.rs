@@ -1,14 +1,16 @@
 //! Protocol messages to nodes that change no record of the agbot.
 
 use evenkeel_planner::agreement::CancelReason;
-use evenkeel_planner::command::Lease;
+use evenkeel_planner::lease::Lease;
 use evenkeel_store::retry;
 use evenkeel_wire::agreement::Body;
 
-use crate::AgbotError;
-use crate::context::Context;
-use crate::lease_check::check_lease;
-use crate::outbox::{Effect, Subject, enqueue, enqueue_once};
+use crate::{
+    AgbotError,
+    context::Context,
+    lease_check::check_lease,
+    outbox::{Effect, Subject, enqueue, enqueue_once},
+};
 
 /// Enqueues one message, unless the same one is still undelivered.
 pub(super) async fn send(

@@ -9,12 +9,15 @@ use evenkeel_agbot_store::node_lock::{NodeLock, lock_nodes};
 use evenkeel_agbot_store::{agreement as agreements, claim as claims, task as tasks, workload as workloads};
 use evenkeel_ids::{GroupId, NodeId, PolicyId, TaskId};
 use evenkeel_planner::agreement::Agreement;
-use evenkeel_planner::claims::{Claim, Grant, may_take};
-use evenkeel_planner::command::Lease;
-use evenkeel_planner::engine::{Neighbors, StoredPlan, neighbors};
 use evenkeel_planner::event::Outcome;
+use evenkeel_planner::lease::Lease;
+use evenkeel_planner::plan::{Neighbors, StoredPlan, neighbors};
 use evenkeel_planner::report::Blocked;
 use evenkeel_planner::workload::{ActionEnd, Partner, Task, UnitId, WorkloadRecord};
+use evenkeel_planner::{
+    change::{Grant, may_take},
+    claims::Claim,
+};
 use evenkeel_store::{PgConnection, retry};
 use serde_json::Value;
 

@@ -4,17 +4,14 @@
 
 use evenkeel_agbot_store::event::{EventRow, insert_event, insert_events};
 use evenkeel_agbot_store::registration::{self as store, NewRegistration};
-use evenkeel_planner::command::Lease;
 use evenkeel_planner::health::{Entity, Registration};
-use evenkeel_planner::reconcile::UnitEvent;
+use evenkeel_planner::lease::Lease;
+use evenkeel_planner::plan::UnitEvent;
 use evenkeel_store::retry;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::AgbotError;
-use crate::context::Context;
-use crate::lease_check::check_lease;
-use crate::records::entity_key;
+use crate::{AgbotError, context::Context, lease_check::check_lease, records::entity_key};
 
 /// Stores a registration with its events, if it is based on the stored one.
 ///

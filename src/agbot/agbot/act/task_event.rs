@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use evenkeel_agbot_store::event::EventRow;
 use evenkeel_ids::{NodeId, PolicyId, TaskId};
-use evenkeel_planner::change::Cause;
-use evenkeel_planner::engine::StoredPlan;
+use evenkeel_planner::plan::StoredPlan;
+use evenkeel_planner::workload::Cause;
 use evenkeel_planner::workload::{
     ActionEnd, DesiredState, Ending, Part, Slot, Task, TaskState, UnitId, WorkloadRecord,
 };

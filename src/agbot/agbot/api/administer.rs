@@ -15,8 +15,11 @@ use evenkeel_api::Refusal;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::claims::{Claim, Scope};
 use evenkeel_planner::event::Event;
-use evenkeel_planner::rolling::Rollout;
-use evenkeel_planner::rolling::action::{Requester, RolloutAction, act};
+use evenkeel_planner::rollout::Rollout;
+use evenkeel_planner::{
+    rollout::act,
+    workload::{Requester, RolloutAction},
+};
 use evenkeel_store::{PgConnection, retry};
 use evenkeel_wire::agbot::claim::FreedClaims;
 use evenkeel_wire::agbot::rollout::ChangedRollouts;

@@ -8,7 +8,10 @@ use evenkeel_api::{OrgPath, Refusal};
 use evenkeel_domain::object::Members;
 use evenkeel_domain::orchestration::MembersError;
 use evenkeel_ids::{NodeId, PolicyId};
-use evenkeel_planner::health::{Entity, Evaluation, EvaluationRules, Reason, SYSTEM, StoredReport};
+use evenkeel_planner::{
+    health::{Entity, SYSTEM, StoredReport},
+    model::health::{Evaluation, EvaluationRules, Reason},
+};
 use evenkeel_wire::agbot::health as wire;
 use evenkeel_wire::agbot::health::HealthQuery;
 use http::StatusCode;

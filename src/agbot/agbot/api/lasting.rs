@@ -11,7 +11,7 @@ use evenkeel_api::Refusal;
 use evenkeel_domain::orchestration::MembersError;
 use evenkeel_domain::orchestration::health_policy::{RecoveryAction, Target};
 use evenkeel_ids::NodeId;
-use evenkeel_planner::engine::{ActionRefusal, RequestedAction, RequestedRecovery, accept};
+use evenkeel_planner::user_action::{ActionRefusal, RequestedAction, RequestedRecovery, accept};
 use evenkeel_planner::workload::{
     ActionGoals, Instance, LastingAction, PreparedAction, UserAction, WorkloadRecord,
 };

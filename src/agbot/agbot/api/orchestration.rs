@@ -10,8 +10,11 @@ use evenkeel_api::{Page, PageError, Refusal, WholeList};
 use evenkeel_domain::orchestration::{MembersError, Orchestration};
 use evenkeel_domain::review;
 use evenkeel_ids::{NodeId, PolicyId};
-use evenkeel_planner::status::{Window, removal_of, status_of};
 use evenkeel_planner::workload::{Slot, SlotTasks, Task, TaskState, UnitId};
+use evenkeel_planner::{
+    explain::status_of,
+    status::{Window, removal_of},
+};
 use evenkeel_wire::agbot::orchestration::{StatusQuery, TasksQuery, TasksResponse, WorkloadStatus};
 use http::StatusCode;
 use serde_json::json;

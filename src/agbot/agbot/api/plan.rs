@@ -13,12 +13,12 @@ use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_domain::orchestration::supported::supported_orchestration;
 use evenkeel_domain::review;
 use evenkeel_ids::PolicyId;
-use evenkeel_planner::change::{Cause, Step};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::model::Model;
 use evenkeel_planner::preview::{Preview, PreviewedUnit, preview};
 use evenkeel_planner::reconcile::{ExpectedChange, ExpectedKind};
 use evenkeel_planner::report::Blocked;
+use evenkeel_planner::workload::{Cause, Step};
 use evenkeel_wire::agbot::plan::{
     PlanResponse, PlannedAction, PlannedBlock, PlannedChange, PlannedWorkloadUnit,
 };

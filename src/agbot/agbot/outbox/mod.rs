@@ -15,7 +15,7 @@ use std::time::Duration;
 use evenkeel_agbot_store::outbox::{self as table, OutboxBacklog, OutboxKey, OutboxRow};
 use evenkeel_client::RetryDelay;
 use evenkeel_ids::{AgreementId, NodeId};
-use evenkeel_planner::command::Lease;
+use evenkeel_planner::lease::Lease;
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::{PgConnection, StoreError};
 use tokio::task::{self, JoinSet};
@@ -24,9 +24,7 @@ use tokio::time::Instant;
 pub(crate) use effect::Effect;
 pub(crate) use publication::{Publication, publication, publish_later, supervision, task_probe, word};
 
-use crate::AgbotError;
-use crate::backlog::Counted;
-use crate::context::Context;
+use crate::{AgbotError, backlog::Counted, context::Context};
 
 /// Nodes to which effects are delivered concurrently.
 const CONCURRENCY: usize = 32;

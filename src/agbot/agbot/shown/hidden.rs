@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_ids::NodeId;
 use evenkeel_planner::report::{Blocked, HoldReason, Placement};
-use evenkeel_planner::rolling::{Rollout, RolloutState};
+use evenkeel_planner::rollout::{Rollout, RolloutState};
 use evenkeel_wire::agbot::rollout;
 use serde_json::Value;
 

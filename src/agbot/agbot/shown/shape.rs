@@ -4,7 +4,7 @@ use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::claims::{Claim, Phase, Purpose, Scope};
 use evenkeel_planner::other_agbots::ServedElsewhere;
 use evenkeel_planner::report::Placement;
-use evenkeel_planner::rolling::{Rollback, Rollout, RolloutState};
+use evenkeel_planner::rollout::{Rollback, Rollout, RolloutState};
 use evenkeel_wire::agbot::{claim, reason, rollout, status};
 use serde_json::json;
 

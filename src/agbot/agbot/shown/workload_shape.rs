@@ -6,14 +6,14 @@ use evenkeel_agbot_store::event::NumberedEvent;
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::agreement::Agreement;
-use evenkeel_planner::explain::Explanation;
 use evenkeel_planner::goal::Avail;
+use evenkeel_planner::report::Explanation;
 use evenkeel_planner::report::{Blocked, FrozenLevel};
 use evenkeel_planner::status::{
     self, ExplainedConstraint, InstanceStatus, PartExplanation, PartStatus, Removal, Violation,
 };
-use evenkeel_planner::supervise::{UpdateBlocked, UpdateStatus};
 use evenkeel_planner::workload::{Ending, Slot, Task, TaskState, UserAction, WorkloadRecord};
+use evenkeel_planner::workload::{UpdateBlocked, UpdateStatus};
 use evenkeel_wire::agbot::orchestration as wire;
 use evenkeel_wire::agbot::rollout::WorkloadUpdate;
 pub(crate) use evenkeel_wire::exchange::time::millisecond_time as time;

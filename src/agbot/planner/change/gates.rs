@@ -2,11 +2,14 @@
 //!
 //! Source: orchestration P; engine 3.
 
+use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
-use super::{CauseKind, Change, GroupState, Permit, Step, group};
-use crate::report::Blocked;
-use evenkeel_ids::NodeId;
+use super::{GroupState, Permit, claim, group};
+use crate::{
+    report::Blocked,
+    workload::{CauseKind, Change, Step},
+};
 
 /// A condition that a step must meet.
 ///
@@ -313,7 +316,7 @@ fn test(facts: &dyn GateFacts, gate: Gate, step: &Step, permit: &mut Permit) -> 
         Gate::Recoveries => facts.exhausted_recoveries(step),
         Gate::Exclusive => {
             if let Some((node, group)) = group() {
-                group::may_claim(&group.facts, &group.claims, node, &step.unit_id.policy)?;
+                claim::may_claim(&group.facts, &group.claims, node, &step.unit_id.policy)?;
                 permit.take_claim(&group.facts, node);
             }
             None

@@ -4,13 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
+use evenkeel_ids::{NodeId, ServiceKey};
 
-use crate::{
-    claims::{Claim, Scope, lock_of},
-    facts::HaGroupFacts,
-    report::Blocked,
-};
+use crate::{claims::Claim, facts::HaGroupFacts, report::Blocked};
 
 /// An HA group as to one service.
 ///
@@ -102,7 +98,7 @@ impl GroupState {
 /// `is_recovery`: the one on `node` is stopped because it has failed.
 /// # Errors
 /// [`Blocked::HaMinimum`] when there are fewer than `min_running`, limited to the number of other intended members.
-pub(super) fn may_stop(
+pub(crate) fn may_stop(
     group: &GroupState,
     node: &NodeId,
     (min_running, is_recovery): (u32, bool),
@@ -113,45 +109,4 @@ pub(super) fn may_stop(
         return Ok(others.running);
     }
     Err(group.below_minimum(minimum, others))
-}
-
-/// Checks that no more members are disrupted than the group allows, by the rows of the group alone. Claims on
-/// the same node do not conflict; a policy has one claim in a group, and under it continues even if fewer
-/// members may be disrupted meanwhile.
-///
-/// # Errors
-/// [`Blocked::HaLock`] with the claim of another member.
-pub(super) fn may_claim(
-    facts: &HaGroupFacts,
-    claims: &[Claim],
-    node: &NodeId,
-    policy: &PolicyId,
-) -> Result<(), Blocked> {
-    let is_own = |claim: &&Claim| matches!(&claim.scope, Scope::Policy(one) if one == policy);
-    if let Some(claim) = claims.iter().find(is_own) {
-        return if claim.node == *node { Ok(()) } else { Err(lock_of(claim)) };
-    }
-    may_disrupt(facts, claims, node)
-}
-
-/// Checks that a claim on one more member is allowed.
-///
-/// # Shape
-/// `claims`: those of the group. Those on the same node do not conflict.
-/// # Errors
-/// [`Blocked::HaLock`] with the claim of another member.
-pub(crate) fn may_disrupt<'c>(
-    facts: &HaGroupFacts,
-    claims: impl IntoIterator<Item = &'c Claim>,
-    node: &NodeId,
-) -> Result<(), Blocked> {
-    let mut others: BTreeMap<&NodeId, &Claim> = BTreeMap::new();
-    for claim in claims.into_iter().filter(|claim| claim.node != *node) {
-        others.entry(&claim.node).or_insert(claim);
-    }
-    let allowed = if facts.is_exclusive { 0 } else { facts.max_unavailable.max(1) as usize - 1 };
-    match others.values().next() {
-        Some(claim) if others.len() > allowed => Err(lock_of(claim)),
-        _ => Ok(()),
-    }
 }

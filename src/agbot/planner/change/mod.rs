@@ -2,20 +2,19 @@
 //!
 //! Rolling updates, drains, moves and restarts differ only in the causes of their steps. Source: engine 1, 3; orchestration P.
 
+mod claim;
 mod dependency;
 mod gates;
 mod group;
-mod members;
 mod permit;
-mod step;
 
+pub(crate) use claim::lock_of;
+pub use claim::{Grant, check_parallelism, may_take};
 pub use dependency::{DependencyFacts, Independent};
 pub use gates::{FORCED, GATES, Gate, GateFacts, check_gates, gates_of, permit};
 pub use group::GroupState;
-pub(crate) use group::may_disrupt;
-pub(crate) use members::{group_state, is_lost, missing_successor, missing_without};
+pub(crate) use group::may_stop;
 pub use permit::{CommittedRows, GroupClaim, Permit};
-pub use step::{Cause, CauseKind, Change, Step};
 
 #[cfg(test)]
 mod tests;

@@ -8,12 +8,12 @@ use evenkeel_ids::{NodeId, TaskId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Step, group};
+use super::claim;
 use crate::{
     claims::{Claim, ClaimRequest, Purpose, Scope},
     facts::HaGroupFacts,
     report::Blocked,
-    workload::{Partner, Slot},
+    workload::{Partner, Slot, Step},
 };
 
 /// The claim that a step needs.
@@ -108,7 +108,7 @@ impl Permit {
     /// The reason why the step may no longer be taken.
     pub fn check(&self, rows: &CommittedRows) -> Result<(), Blocked> {
         if let Some(claim) = &self.claim {
-            group::may_claim(&claim.group, &rows.claims, &claim.node, &self.step.unit_id.policy)?;
+            claim::may_claim(&claim.group, &rows.claims, &claim.node, &self.step.unit_id.policy)?;
         }
         let is_over = |limit: &u32| *limit > 0 && rows.tickets.len() >= *limit as usize;
         // A slot that is in work continues, even if the limit was lowered meanwhile.

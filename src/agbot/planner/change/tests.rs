@@ -12,7 +12,7 @@ use crate::{
     fixture::at,
     report::{Blocked, FrozenLevel},
     settings::UpdateOrder,
-    workload::{Partner, Slot, UnitId},
+    workload::{Cause, CauseKind, Change, Partner, Slot, Step, UnitId},
 };
 
 /// E5-S2: the claim of another member is named, although it leaves too few members running as well.

@@ -7,18 +7,18 @@ use std::collections::BTreeMap;
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
-use super::observe::agreement_of;
-use super::task_fit::{choose, has_versions_left};
 use crate::{
     blocklist::{BlocklistChange, BlocklistEntry, BlocklistKey, BlocklistNews},
-    change::Cause,
     command::Action,
-    model::{Model, UnitRecord},
+    model::{
+        Model, UnitRecord,
+        observe::agreement_of,
+        selection::{choose, has_versions_left},
+    },
     pass::Pass,
     place::NodeState,
-    supervise::ending_text,
     time::{later, secs_since},
-    workload::{Task, Workload},
+    workload::{Cause, Task, Workload},
 };
 
 /// Collects the news of the tasks of a workload unit.
@@ -47,7 +47,7 @@ impl Collector {
         let Some(key) = key_of(model, seen, now) else { return };
         let rules = model.blocklist_rules(key.node.org());
         if is_failure(seen, rules.reset_after_secs) && counts(workload, unit, &key.node) {
-            let text = ending_text(seen);
+            let text = seen.ending_text();
             let (task, policy) = (seen.id.clone(), seen.unit_id.policy.clone());
             let ran = seen.running_at.zip(seen.ended_at);
             let ran_secs = ran.map_or(0, |(from, to)| secs_since(from, to));

@@ -11,12 +11,12 @@ use evenkeel_ids::{NodeId, PolicyId};
 use jiff::Timestamp;
 
 use crate::{
-    change::{DependencyFacts, Gate, Step},
+    change::{DependencyFacts, Gate},
     goal::Avail,
     model::{Model, UnitRecord},
     report::Blocked,
     status::{Standing, standing_of, standing_of_service},
-    workload::{Dependency, Partner, Slot, Workload},
+    workload::{Dependency, Partner, Slot, Step, Workload},
 };
 
 /// The parents and children of a workload, for one decision about a workload unit.

@@ -5,16 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceKey, TaskId};
 use jiff::Timestamp;
 
-use super::{blocklist::Collector, dependencies::Dependencies, observe};
+use super::{blocklist::Collector, dependencies::Dependencies};
 use crate::{
     blocklist::BlocklistNews,
-    change::{self, DependencyFacts, GroupState, Independent},
-    health::{ModelSurvey, RecoveryFacts},
-    model::{Model, UnitRecord},
+    change::{DependencyFacts, GroupState, Independent},
+    group_members,
+    model::{Model, UnitRecord, observe::observe},
     pass::Pass,
     place::NodeTable,
-    reconcile::{ReportedError, UnitFacts, UnitSettings},
+    settings::UnitSettings,
     time::later,
+    unit_pass::{ModelSurvey, RecoveryFacts, ReportedError, UnitFacts},
     workload::{Part, ReportedHealth, Slot, SlotTasks, Slots, Task, UnitId, Workload, WorkloadRecord},
 };
 
@@ -25,7 +26,7 @@ pub(crate) struct UnitInputs<'a> {
     unit: &'a UnitRecord,
     observed: Slots,
     groups: BTreeMap<GroupId, GroupState>,
-    departures: &'a crate::model::Departures,
+    departures: &'a crate::departure::Departures,
     gone_group: Option<&'a GroupId>,
     part_count: usize,
     other_units: Vec<(&'a Part, &'a Slots)>,
@@ -90,7 +91,7 @@ impl<'a> UnitInputs<'a> {
         let own = workload.health.as_ref();
         let mut recovery = RecoveryFacts::of(model, &unit_id.policy, own, (unit, tasks()), pass.now);
         for node in recovery.hosts_to_reboot() {
-            if let Some(blocked) = change::missing_without(pass, &node) {
+            if let Some(blocked) = group_members::missing_without(pass, &node) {
                 recovery.host_blocks.insert(node, blocked);
             }
         }
@@ -132,7 +133,7 @@ impl<'a> UnitInputs<'a> {
             recovery,
             grace_until,
             unheard_until,
-            incompatible: workload.suspending_versions(&unit.table),
+            incompatible: workload.suspending_versions(unit.table.compat_versions()),
             wake_at,
             settings,
         }
@@ -243,7 +244,7 @@ fn groups_of<'n>(
     let Some(service) = service_of(pass.model, policy) else { return groups };
     for group in nodes.filter_map(|node| pass.model.group_of(node)) {
         if !groups.contains_key(&group.id) {
-            let state = change::group_state(pass, group, policy, &service, &service);
+            let state = group_members::group_state(pass, group, policy, &service, &service);
             groups.insert(group.id.clone(), state);
         }
     }

@@ -7,10 +7,6 @@ mod blocklist;
 mod claim_end;
 mod dependencies;
 mod facts;
-mod observe;
-mod stored_plan;
-mod task_fit;
-mod user_action;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,29 +17,27 @@ use serde_json::json;
 
 use crate::{
     agreement::Agreement,
-    change::Step,
-    command::{Action, CommandKey, Lease},
+    command::{Action, CommandKey},
     facts::DeploymentPolicyFacts,
     focus::Focus,
-    model::{Model, Observed, UnitRecord},
+    lease::Lease,
+    model::{Model, Observed, UnitRecord, selection},
     pass::Pass,
-    reconcile::{self, UnitEvent, UnitPlan},
+    plan::{INITIAL_PASS, UnitEvent, UnitPlan},
+    reconcile,
     report::Blocked,
-    rolling,
     time::later,
+    unit_pass::stored_plan,
     usage::best_version,
+    user_action,
     workload::{
-        LiveAgreement, NodeScope, Part, Slot, SlotTasks, SpecVersion, Task, UnitId, Workload, WorkloadRecord,
-        adopt,
+        LiveAgreement, NodeScope, Part, Slot, SlotTasks, SpecVersion, Step, Task, UnitId, Workload,
+        WorkloadRecord, adopt,
     },
 };
 
 pub(crate) use claim_end::reason_to_release;
 pub(crate) use facts::UnitInputs;
-pub(crate) use observe::observe;
-pub use stored_plan::{Neighbors, StoredPlan, neighbors};
-pub(crate) use task_fit::{cancel_reason, choose, fit, has_versions_left, is_intended, startable, tried};
-pub use user_action::{ActionRefusal, RequestedAction, RequestedRecovery, accept};
 
 /// Something that waits in a workload unit is reconciled again after this interval, even if no event came.
 const RECHECK_SECS: u64 = 10;
@@ -125,7 +119,7 @@ fn follow_policy(pass: &mut Pass<'_>, policy: &PolicyId) {
 pub(crate) fn has_other_form(model: &Model, known: &WorkloadRecord, facts: &DeploymentPolicyFacts) -> bool {
     let Some(wanted) = known.workload(facts, &model.hub_defaults(facts.id.org())) else { return false };
     let has_groups = matches!(wanted.scope, NodeScope::EveryGroup | NodeScope::Groups(_));
-    let is_other = |slot: &Slot| !wanted.goal.has_slot(slot);
+    let is_other = |slot: &Slot| !slot.is_of(&wanted.goal);
     let is_stopped = |unit: &UnitRecord| unit.slots.values().flat_map(SlotTasks::iter).all(Task::is_stopped);
     if known.is_stopped && model.workload_units_of(&known.policy).all(|(_, unit)| is_stopped(unit)) {
         return false;
@@ -141,9 +135,9 @@ pub(crate) fn first_record(model: &Model, facts: &DeploymentPolicyFacts) -> Work
     let record = WorkloadRecord::new(facts);
     let best = best_version(&facts.versions).map(|best| best.version.as_str());
     let runs_best = |one: &Agreement| one.service_key == facts.service && Some(one.version.as_str()) == best;
-    let back = rolling::rollback_of(model, facts);
+    let back = selection::rollback_of(model, facts);
     match back.filter(|_| !model.agreements_of(&facts.id).any(runs_best)) {
-        Some(back) => record.rolled_back(back),
+        Some(back) => record.rolled_back(back.choice(), &back.why, back.since),
         None => record,
     }
 }
@@ -158,7 +152,7 @@ pub(crate) fn adopted_tasks(pass: &Pass<'_>, record: &WorkloadRecord) -> Vec<Tas
     };
     let wanted = |node: &NodeId| {
         let versions = match (record.versions.rolled_back_from, facts) {
-            (None, Some(facts)) => rolling::wanted_versions(model, facts, model.group_of.get(node)),
+            (None, Some(facts)) => selection::wanted_versions(model, facts, model.group_of.get(node)),
             _ => Cow::Borrowed(
                 record.spec(record.versions.current.number).map_or(&[][..], |spec| &spec.versions),
             ),
@@ -234,7 +228,7 @@ fn plan(pass: &mut Pass<'_>, unit_id: &UnitId, slots: Option<BTreeSet<Slot>>) {
             counted.extend(using.map(|task| task.id.clone()));
         }
     }
-    let mut stored = StoredPlan::new(&plan, &facts, record, pass.now);
+    let mut stored = stored_plan(&plan, &facts, record, pass.now);
     stored.events.extend(news(unit, lease, slots.is_none(), &plan));
     stored.events.extend(news_of_versions(unit, facts.incompatible));
     note(pass, unit_id, slots.as_ref(), &plan, &inputs);
@@ -252,9 +246,6 @@ pub(crate) fn explain_unit(model: &Model, unit_id: &UnitId, now: Timestamp) -> V
     plan(&mut pass, unit_id, None);
     pass.unit_reports.remove(unit_id).map(|report| report.blocked).unwrap_or_default()
 }
-
-/// Kind of the event of the first reconciliation of a workload unit by its owner.
-pub(crate) const INITIAL_PASS: &str = "reconcile.initial";
 
 /// Returns the events about what differs from the last reconciliation of the workload unit.
 ///
@@ -322,44 +313,4 @@ impl Model {
 }
 
 #[cfg(test)]
-mod absence_tests;
-#[cfg(test)]
-mod affinity_tests;
-#[cfg(test)]
-mod blocklist_tests;
-#[cfg(test)]
-mod buffer_tests;
-#[cfg(test)]
-mod capacity_tests;
-#[cfg(test)]
-mod dependency_tests;
-#[cfg(test)]
-mod domain_tests;
-#[cfg(test)]
-pub(crate) mod fleet;
-#[cfg(test)]
-mod group_health_tests;
-#[cfg(test)]
-mod group_recovery_tests;
-#[cfg(test)]
-mod health_tests;
-#[cfg(test)]
-mod kept_tests;
-#[cfg(test)]
-mod missed;
-#[cfg(test)]
-mod preferred_domain_tests;
-#[cfg(test)]
-mod registry_tests;
-#[cfg(test)]
-mod rollback_tests;
-#[cfg(test)]
-mod snapshot_tests;
-#[cfg(test)]
-mod unit_tests;
-#[cfg(test)]
-mod upgrade_domain_tests;
-#[cfg(test)]
-mod user_start_tests;
-#[cfg(test)]
-mod version_tests;
+pub(crate) mod tests;

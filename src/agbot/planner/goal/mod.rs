@@ -5,15 +5,9 @@
 mod avail;
 mod leaders;
 mod mode;
-mod slots;
-mod surplus;
 
 pub use avail::{Avail, InstanceState, PlacementState, avail_of, placement_state, workload_avail};
 pub use leaders::{Leaders, leaders};
-pub use slots::{SlotCondition, condition, new_numbers};
-pub use surplus::removal_order;
-
-use crate::workload::Slot;
 
 /// Number of instances that a workload unit is to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,11 +125,6 @@ impl Goal {
     /// Returns whether there is one instance on every selected node.
     pub fn is_per_node(&self) -> bool {
         self.count == Count::PerNode
-    }
-
-    /// Returns whether a slot is of the kind that it counts: nodes, or numbers.
-    pub fn has_slot(&self, slot: &Slot) -> bool {
-        matches!(slot, Slot::Node(_)) == self.is_per_node()
     }
 
     /// Returns whether there must never be a second instance.

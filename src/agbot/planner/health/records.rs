@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use jiff::Timestamp;
 
-use super::{Entity, HealthEvent, checks::Checks, event};
+use super::{Entity, HealthEvent, event, scheduled_checks::Checks};
 use crate::workload::UnitId;
 
 /// The events of all entities.
@@ -68,14 +68,14 @@ impl HealthRecords {
     }
 
     /// Returns the HA groups with events, each with its entity.
-    pub(super) fn groups(&self) -> impl Iterator<Item = (&Entity, &GroupId)> {
+    pub(crate) fn groups(&self) -> impl Iterator<Item = (&Entity, &GroupId)> {
         let entities = self.from(Entity::Group(GroupId::new("", ""))).map(|(entity, _)| entity);
         entities
             .map_while(|entity| if let Entity::Group(group) = entity { Some((entity, group)) } else { None })
     }
 
     /// Returns the entities with events that belong to a policy.
-    pub(super) fn of_policy(&self, policy: &PolicyId) -> Vec<Entity> {
+    pub(crate) fn of_policy(&self, policy: &PolicyId) -> Vec<Entity> {
         let firsts = [
             Entity::Workload(policy.clone()),
             Entity::WorkloadUnit(UnitId::all(policy.clone())),
@@ -92,7 +92,7 @@ impl HealthRecords {
     }
 
     /// Returns the entities to be checked now.
-    pub(super) fn due_checks(&self, now: Timestamp) -> impl Iterator<Item = &Entity> {
+    pub(crate) fn due_checks(&self, now: Timestamp) -> impl Iterator<Item = &Entity> {
         self.checks.due(now)
     }
 
@@ -123,7 +123,7 @@ impl HealthRecords {
     }
 
     /// Returns the entities with events from one on, in their order.
-    pub(super) fn from(&self, first: Entity) -> impl Iterator<Item = (&Entity, &Vec<HealthEvent>)> {
+    pub(crate) fn from(&self, first: Entity) -> impl Iterator<Item = (&Entity, &Vec<HealthEvent>)> {
         self.events.range(first..)
     }
 

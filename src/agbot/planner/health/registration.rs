@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Entity;
-use crate::{command::Lease, stable_hash::stable_hash, workload::PreparedAction};
+use crate::{lease::Lease, stable_hash::stable_hash, workload::PreparedAction};
 
 /// The registration of a target.
 ///
@@ -163,7 +163,7 @@ impl Registration {
     }
 
     /// Returns the row of a health policy.
-    pub(super) fn following(self, policy: &HealthPolicy, interval_max_secs: u64) -> Self {
+    pub(crate) fn following(self, policy: &HealthPolicy, interval_max_secs: u64) -> Self {
         let modes = policy.detection.detection_modes.iter().map(|mode| mode.kind);
         Self {
             modes: modes.collect(),
@@ -210,6 +210,22 @@ impl Registration {
         let offset = stable_hash(&[kind, name]) % self.interval_millis().unsigned_abs().max(1);
         i64::try_from(offset).unwrap_or_default()
     }
+}
+
+/// A round of checks that a decision made or left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HealthRound {
+    /// The target.
+    pub target: Entity,
+    /// The lease under which it was checked.
+    pub lease: Lease,
+    /// Number of the round.
+    pub number: i64,
+    /// When.
+    pub at: Timestamp,
+    /// Numbers of members that were healthy, and that had failed without anything to be written; none when
+    /// the round was left out.
+    pub found: Option<(u64, u64)>,
 }
 
 #[cfg(test)]

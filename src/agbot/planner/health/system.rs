@@ -9,10 +9,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Entity, HealthEvent, HealthRecords, HealthReport, HealthState, StoredReport, conditions::VIOLATION,
-    event::digest, node::CAPACITY,
-};
+use super::{Entity, HealthEvent, HealthRecords, HealthReport, HealthState, StoredReport, event::digest};
 
 /// Source of what the placement finds.
 pub const PLACEMENT: &str = "System.Placement";
@@ -26,6 +23,19 @@ pub const HA_GROUP: &str = "System.HAGroup";
 pub const HOSTING: &str = "System.Hosting";
 /// Source of what the hub sees of nodes.
 pub const NODE_MONITOR: &str = "System.NodeMonitor";
+
+/// Beginning of the property of a violated constraint.
+pub(crate) const VIOLATION: &str = "InstanceConstraintViolation_";
+/// Property of an entity whose upgrade waits.
+pub(crate) const UPGRADE_BLOCKED: &str = "UpgradeBlocked";
+/// Property of a member that no action recovered.
+pub(crate) const RECOVERY: &str = "Recovery";
+/// Property about two agents with the identity of a node.
+pub(crate) const IDENTITY: &str = "Identity";
+/// Beginning of the property about a capacity.
+pub(crate) const CAPACITY: &str = "NodeCapacity_";
+/// Beginning of the property about a service.
+pub(crate) const BLOCKLIST: &str = "Blocklist_";
 
 /// A report of the engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,7 +73,7 @@ impl SystemReport {
 /// # Shape
 /// `is_meant`: true if an event of the engine concerns what was examined. Conditions that have ended are
 /// reported as Ok.
-pub(super) fn changes(
+pub(crate) fn changes(
     records: &HealthRecords,
     entity: &Entity,
     found: &[SystemReport],
@@ -141,4 +151,14 @@ pub fn stored_reports(
         }
     }
     changed
+}
+
+/// Returns whether an event is about a recovery that failed.
+pub(crate) fn is_of_recovery(event: &HealthEvent) -> bool {
+    *event.source == *HEALTH && *event.property == *RECOVERY
+}
+
+/// Returns whether an event is about two agents with the identity of a node.
+pub(crate) fn is_of_identity(event: &HealthEvent) -> bool {
+    *event.source == *NODE_MONITOR && *event.property == *IDENTITY
 }

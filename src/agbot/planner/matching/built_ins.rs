@@ -4,7 +4,7 @@
 
 use evenkeel_domain::{policy::property::builtin, version::Version};
 
-use crate::{facts::NodeType, model::NodeRecord};
+use crate::{facts::NodeType, node_record::NodeRecord};
 
 const DEVICE: [(&str, &[&str]); 4] = [
     ("2.23.4", &[builtin::CPU, builtin::MEMORY, builtin::ARCH]),
@@ -24,7 +24,7 @@ const CLUSTER: [(&str, &[&str]); 4] = [
 ///
 /// # Shape
 /// Empty when the version is unknown.
-pub(super) fn missing(record: &NodeRecord) -> Vec<String> {
+pub(crate) fn missing(record: &NodeRecord) -> Vec<String> {
     let (Ok(version), Some(properties)) = (Version::parse(&record.facts.agent_version), record.properties())
     else {
         return Vec::new();

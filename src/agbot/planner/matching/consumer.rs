@@ -3,7 +3,7 @@
 //! Prepared when the policy, the service or the service's policy changes, so that matching itself reads no text.
 //! Source: agreement-protocol 3.7 (steps 2 and 3).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_domain::{
     policy::{
@@ -19,8 +19,8 @@ use serde_json::Value;
 
 use super::{inputs::Inputs, readable};
 use crate::{
+    catalog::Catalog,
     facts::{DeploymentPolicyFacts, ServiceFacts},
-    model::Model,
     report::{Blocked, Side},
     stable_hash::stable_hash,
 };
@@ -67,13 +67,16 @@ impl Consumer {
     }
 }
 
+/// Prepared consumer sides of one policy, by version and architecture.
+pub(crate) type Consumers = BTreeMap<(String, String), Result<Consumer, Blocked>>;
+
 /// Prepares the consumer of a policy and a service definition.
 ///
 /// # Errors
 /// [`Blocked::Unreadable`] when a constraint or the deployment cannot be read, [`Blocked::DependencyMissing`] when a
 /// needed service does not exist.
-pub fn prepare(
-    model: &Model,
+pub(crate) fn prepare(
+    catalog: &Catalog,
     policy: &DeploymentPolicyFacts,
     service: &ServiceFacts,
 ) -> Result<Consumer, Blocked> {
@@ -83,12 +86,12 @@ pub fn prepare(
         version: service.version.clone(),
         arch: service.arch.clone(),
     };
-    let own = model.service_policy(&service.id);
+    let own = catalog.policy_of(&service.id);
     if let Some(error) = own.and_then(|facts| facts.unreadable.as_ref()) {
         return Err(Blocked::Unreadable { detail: format!("{}: {error}", Side::ServicePolicy) });
     }
     let mut with_builtins = with_builtin_properties(own.map(|facts| &facts.policy), &identity);
-    let services = with_dependencies(model, service)?;
+    let services = with_dependencies(catalog, service)?;
     let needs_privileges = needs_privileges(&services)?;
     set_privileged(&mut with_builtins, needs_privileges).map_err(unreadable)?;
     // Patterns have no properties and no constraints.
@@ -151,7 +154,7 @@ fn terms_digest(policy: &DeploymentPolicyFacts, merged: &ExternalPolicy) -> u64 
 
 /// Returns a service and its direct and indirect dependencies.
 fn with_dependencies<'a>(
-    model: &'a Model,
+    catalog: &'a Catalog,
     service: &'a ServiceFacts,
 ) -> Result<Vec<&'a ServiceFacts>, Blocked> {
     let mut seen = BTreeSet::new();
@@ -161,7 +164,7 @@ fn with_dependencies<'a>(
         if seen.insert(service.id.clone()) {
             all.push(service);
             for need in readable::dependencies(service)? {
-                open.push(resolve(model, &need, &service.arch)?);
+                open.push(resolve(catalog, &need, &service.arch)?);
             }
         }
     }
@@ -180,12 +183,16 @@ fn needs_privileges(services: &[&ServiceFacts]) -> Result<bool, Blocked> {
 }
 
 /// Finds the highest version of a required service within its range.
-fn resolve<'a>(model: &'a Model, need: &ServiceDependency, arch: &str) -> Result<&'a ServiceFacts, Blocked> {
+fn resolve<'a>(
+    catalog: &'a Catalog,
+    need: &ServiceDependency,
+    arch: &str,
+) -> Result<&'a ServiceFacts, Blocked> {
     let (key, range) = (need.key(), need.range());
     let missing = || Blocked::DependencyMissing { service: format!("{key} {range} for {arch}") };
     let range = VersionRange::parse(range).map_err(|_| missing())?;
-    model
-        .services_of(&key)
+    catalog
+        .versions_of(&key)
         .filter(|service| service.arch == arch)
         .filter_map(|service| Version::parse(&service.version).ok().map(|version| (version, service)))
         .filter(|(version, _)| range.contains(version))

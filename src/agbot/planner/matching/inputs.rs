@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::readable::{self, read};
 use crate::{
     facts::{DeploymentPolicyFacts, ServiceFacts},
-    model::NodeRecord,
+    node_record::NodeRecord,
     report::Blocked,
 };
 

@@ -105,8 +105,11 @@ mod tests {
         explain::explain,
         facts::NodePolicyFacts,
         fixture::{agreement, at, deployment_policy, running_group, service},
-        matching::{Fit, fit, select},
-        model::Model,
+        matching::Fit,
+        model::{
+            Model,
+            selection::{fit, select},
+        },
     };
 
     fn input(arch: Value) -> Value {

@@ -1,17 +1,15 @@
 //! Chooses the service version for one (node, policy), or explains why there is none.
 
 use evenkeel_domain::policy::PropertyList;
-use evenkeel_ids::{NodeId, PolicyId, ServiceId, ServiceKey};
+use evenkeel_ids::{ServiceId, ServiceKey};
 use jiff::Timestamp;
 
-use super::{Consumer, evaluate::FailedTerms};
+use super::{Consumer, Consumers, evaluate::FailedTerms};
 use crate::{
     agreement::Agreement,
-    engine,
-    facts::{Availability, DeploymentOverrides, DeploymentPolicyFacts, NodeType, VersionChoice},
-    model::{Consumers, Model, NodeRecord},
+    facts::{DeploymentOverrides, DeploymentPolicyFacts, NodeType, VersionChoice},
+    node_record::NodeRecord,
     report::{Blocked, Side},
-    rolling::wanted_versions,
     usage::{WorkloadUsage, best_version, choose_version},
 };
 
@@ -34,75 +32,23 @@ pub struct Choice {
     pub overrides: DeploymentOverrides,
 }
 
-/// Chooses the version for a pair by priority and rollback state, and tests everything but liveness.
-///
-/// With several versions the next lower one is tried when one does not fit.
-/// # Errors
-/// The reason why the best candidate does not fit.
-/// # Source
-/// Agreement-protocol 3.7 to 3.9; agbot 1.5.
-pub fn select(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) -> Result<Choice, Blocked> {
-    let (record, policy) = both(model, node, policy)?;
-    let usage = model.usage.get(&(node.clone(), policy.id.clone()));
-    let versions = wanted_versions(model, policy, model.group_of.get(node));
-    choose(record, Wanted::new(model, policy, &versions), (usage, &|_| false), now)
-}
-
-/// Chooses the version of one task spec for a node, as [`select`] does.
-///
-/// # Shape
-/// `policy`: with the service of the task spec; `consumers`: prepared for that. `is_skipped`: entries that
-/// give way to lower ones.
-/// # Errors
-/// The reason why the best candidate does not fit.
-pub(crate) fn select_spec(
-    model: &Model,
-    node: &NodeId,
-    policy: &DeploymentPolicyFacts,
-    consumers: &Consumers,
-    tried: TriedVersions<'_>,
-    now: Timestamp,
-) -> Result<Choice, Blocked> {
-    let (record, _) = both(model, node, &policy.id)?;
-    choose(record, Wanted { policy, versions: &policy.versions, consumers }, tried, now)
-}
-
 /// Versions of a version list that were tried on a node, and a predicate for entries that give way to lower
 /// ones.
 pub(crate) type TriedVersions<'t> = (Option<&'t WorkloadUsage>, &'t dyn Fn(&VersionChoice) -> bool);
 
-/// Returns the relation of an agreement to the task spec that it carries out, as [`fit`] does for a policy.
-pub(crate) fn fit_spec(
-    model: &Model,
-    agreement: &Agreement,
-    policy: &DeploymentPolicyFacts,
-    consumers: &Consumers,
-    now: Timestamp,
-) -> Fit {
-    match both(model, &agreement.node, &policy.id) {
-        Ok((record, _)) => {
-            fit_wanted(record, agreement, Wanted { policy, versions: &policy.versions, consumers }, now)
-        }
-        Err(blocked) => lost_or_unclear(blocked),
-    }
-}
-
 /// A policy with the versions that it wants on a node.
 #[derive(Clone, Copy)]
-struct Wanted<'a> {
-    policy: &'a DeploymentPolicyFacts,
-    versions: &'a [VersionChoice],
-    consumers: &'a Consumers,
+pub(crate) struct Wanted<'a> {
+    pub policy: &'a DeploymentPolicyFacts,
+    pub versions: &'a [VersionChoice],
+    pub consumers: &'a Consumers,
 }
 
-impl<'a> Wanted<'a> {
-    fn new(model: &'a Model, policy: &'a DeploymentPolicyFacts, versions: &'a [VersionChoice]) -> Self {
-        static NONE: Consumers = Consumers::new();
-        Self { policy, versions, consumers: model.consumers.get(&policy.id).unwrap_or(&NONE) }
-    }
-}
-
-fn choose(
+/// Chooses the best version of a list that was not tried too often and that fits a node, or a lower one.
+///
+/// # Errors
+/// The reason why the best candidate does not fit.
+pub(crate) fn choose(
     record: &NodeRecord,
     wanted: Wanted<'_>,
     (usage, is_skipped): TriedVersions<'_>,
@@ -139,44 +85,19 @@ pub enum Fit {
     Leaving,
 }
 
-/// Returns the relation of an agreement to its policy, to other agbots and to the availability of its node.
+/// Returns the relation of an agreement to the versions that are wanted on its node.
 ///
-/// # Source
-/// Orchestration B9.
-pub fn fit(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit {
-    if let Some(fit) = engine::fit(model, agreement, now) {
-        return fit;
-    }
-    let fit = fit_of_policies(model, agreement, now);
-    let is_left_to_another = model.other_agbot_of(&agreement.node, &agreement.policy).is_some();
-    match (model.availability(&agreement.node), fit) {
-        (Availability::Drain, Fit::Clean(_) | Fit::Outdated(_) | Fit::Unclear(_)) => Fit::Leaving,
-        (_, Fit::Clean(_) | Fit::Outdated(_) | Fit::Unclear(_)) if is_left_to_another => Fit::Leaving,
-        (Availability::Pause, Fit::Outdated(_)) => Fit::Unclear(model.paused_by(&agreement.node)),
-        (_, fit) => fit,
-    }
-}
-
-fn fit_of_policies(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit {
-    let (record, policy) = match both(model, &agreement.node, &agreement.policy) {
-        Ok(both) => both,
-        Err(blocked) => return lost_or_unclear(blocked),
-    };
-    let missing = super::built_ins::missing(record);
-    // A pattern requires no properties.
-    if policy.pattern.is_none() && !missing.is_empty() {
-        return Fit::Unclear(Blocked::BuiltInsMissing { names: missing });
-    }
-    let versions = wanted_versions(model, policy, model.group_of.get(&agreement.node));
-    fit_wanted(record, agreement, Wanted::new(model, policy, &versions), now)
-}
-
 /// An agreement with a lower priority (a rollback) stays as long as its entry and the policy's best entry are those it
 /// was made with, and the overrides of its entry are the same. The group property counts as it is now *or* as it was when the
 /// agreement was made: leaving a group ends nothing.
 /// # Source
 /// Agbot 2.2, 6.5; orchestration E2.4.
-fn fit_wanted(record: &NodeRecord, agreement: &Agreement, wanted: Wanted<'_>, now: Timestamp) -> Fit {
+pub(crate) fn fit_wanted(
+    record: &NodeRecord,
+    agreement: &Agreement,
+    wanted: Wanted<'_>,
+    now: Timestamp,
+) -> Fit {
     let Wanted { policy, versions, .. } = wanted;
     let entry = versions.iter().find(|entry| entry.version == agreement.version);
     let best = best_version(versions).map(|best| best.version.as_str());
@@ -203,7 +124,8 @@ fn fit_wanted(record: &NodeRecord, agreement: &Agreement, wanted: Wanted<'_>, no
     }
 }
 
-fn lost_or_unclear(blocked: Blocked) -> Fit {
+/// Returns the relation of an agreement to a policy that cannot be had on the node: only policies that do not fit end it.
+pub(crate) fn lost_or_unclear(blocked: Blocked) -> Fit {
     if blocked.is_incompatibility() { Fit::Lost(blocked) } else { Fit::Unclear(blocked) }
 }
 
@@ -220,32 +142,6 @@ fn test_agreement(
         let then = record.with_group(agreement.ha_group.as_deref());
         test_version(&then, wanted, entry).map_err(|_| blocked)
     })
-}
-
-/// Returns whether a service policy and a deployment policy select a node, whatever its health, and an instance is intended for it.
-///
-/// # Source
-/// Orchestration E3.
-pub fn is_intended(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) -> bool {
-    engine::is_intended(model, node, policy, now).unwrap_or_else(|| select(model, node, policy, now).is_ok())
-}
-
-fn both<'a>(
-    model: &'a Model,
-    node: &NodeId,
-    policy: &PolicyId,
-) -> Result<(&'a NodeRecord, &'a DeploymentPolicyFacts), Blocked> {
-    let record = model.node(node).ok_or(Blocked::NodeUnknown)?;
-    let policy = model.policy(policy).ok_or(Blocked::PolicyUnknown)?;
-    if !policy.node_orgs.contains(node.org()) {
-        return Err(Blocked::OrgNotServed { org: node.org().to_owned() });
-    }
-    match (&record.facts.pattern, &policy.pattern) {
-        (used, wanted) if used == wanted => Ok((record, policy)),
-        (Some(pattern), _) => Err(Blocked::UsesPattern { pattern: pattern.clone() }),
-        (None, Some(pattern)) => Err(Blocked::OfPattern { pattern: pattern.clone() }),
-        (None, None) => Ok((record, policy)),
-    }
 }
 
 fn test_version(

@@ -5,17 +5,15 @@ use std::collections::BTreeSet;
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId};
 use jiff::Timestamp;
 
-use super::{
-    ListedAgreements, Liveness, Model, NodeRecord, Observed,
-    clock::{is_ahead, not_ahead},
-};
+use super::{Liveness, Model, Observed, clock::not_ahead};
 use crate::{
     agreement::{Agreement, AgreementState},
     event::{AgreementMessage, Event, MessageBody},
     facts::{DeploymentPolicyFacts, HaGroupFacts, NodeFacts, ServiceFacts},
-    rolling::Rollout,
+    node_record::{ListedAgreements, NodeRecord},
+    rollout::Rollout,
     statistics::{EngineReport, NodeMachine},
-    time::{later, secs_since},
+    time::{is_ahead, later, secs_since},
     usage::{Backoff, WorkloadUsage},
 };
 
@@ -79,11 +77,8 @@ impl Model {
             Event::ServiceChanged { service } => self.put_service(service),
             Event::ServiceRemoved { service } => self.remove_service(service),
             Event::ServicePolicyChanged { service, policy } => {
-                match policy {
-                    Some(policy) => self.service_policies.insert(service.clone(), (**policy).clone()),
-                    None => self.service_policies.remove(service),
-                };
-                if let Some(key) = self.services.get(service).map(|facts| facts.key.clone()) {
+                self.catalog.set_policy(service, policy.as_deref());
+                if let Some(key) = self.catalog.service(service).map(|facts| facts.key.clone()) {
                     self.prepare_consumers_of(service, &key);
                 }
             }
@@ -324,19 +319,12 @@ impl Model {
 
     fn put_service(&mut self, service: &ServiceFacts) {
         self.remove_service(&service.id);
-        self.services_by_key.entry(service.key.clone()).or_default().insert(service.id.clone());
-        self.services.insert(service.id.clone(), service.clone());
+        self.catalog.put(service);
         self.prepare_consumers_of(&service.id, &service.key);
     }
 
     fn remove_service(&mut self, service: &ServiceId) {
-        let Some(old) = self.services.remove(service) else { return };
-        if let Some(ids) = self.services_by_key.get_mut(&old.key) {
-            ids.remove(service);
-            if ids.is_empty() {
-                self.services_by_key.remove(&old.key);
-            }
-        }
+        let Some(old) = self.catalog.remove(service) else { return };
         self.prepare_consumers_of(service, &old.key);
     }
 

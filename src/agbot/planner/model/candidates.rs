@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_domain::policy::constraint::Expression;
 use evenkeel_ids::{NodeId, PolicyId};
 
-use super::{Model, NodeRecord, index::NodeIndex, policy_index::PolicyIndex};
-use crate::matching::Consumer;
+use super::{Model, index::NodeIndex, policy_index::PolicyIndex};
+use crate::{matching::Consumer, node_record::NodeRecord};
 
 /// The indexes with their dense numbers.
 #[derive(Debug, Clone, Default)]

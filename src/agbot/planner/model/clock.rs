@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::{Model, WorkloadRecords, blocklist::Blocklist};
 use crate::{
@@ -16,19 +16,11 @@ use crate::{
     blocklist::{BlocklistEntry, BlocklistKey},
     claims::Claim,
     health::HealthEvent,
-    rolling::{Rollout, RolloutState},
-    supervise::UpdateStatus,
+    rollout::{Rollout, RolloutState},
+    time::is_ahead,
     usage::Backoff,
-    workload::{SlotTasks, Task, WorkloadRecord},
+    workload::{SlotTasks, Task, UpdateStatus, WorkloadRecord},
 };
-
-/// Largest accepted difference between the clocks of the machines of a hub.
-const SKEW: SignedDuration = SignedDuration::from_secs(5);
-
-/// Returns whether an instant was recorded by a clock that was ahead.
-pub(super) fn is_ahead(at: Timestamp, now: Timestamp) -> bool {
-    at.duration_since(now) > SKEW
-}
 
 /// The instants of a record.
 type Instants<'r> = Vec<&'r mut Timestamp>;

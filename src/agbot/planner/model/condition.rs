@@ -8,8 +8,10 @@ use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
 use super::{Liveness, Model};
-use crate::facts::{AgentFacts, AgentName, Availability, NodeMonitorState};
-use crate::time::later;
+use crate::{
+    facts::{AgentFacts, AgentName, Availability, NodeMonitorState},
+    time::later,
+};
 
 /// The announced absence of an agent.
 ///

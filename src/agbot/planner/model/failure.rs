@@ -6,7 +6,7 @@ use evenkeel_ids::{AgreementId, NodeId, PolicyId, ServiceKey};
 use jiff::Timestamp;
 
 use super::{Liveness, Model};
-use crate::{agreement::Agreement, facts::ObservedFailure};
+use crate::{agreement::Agreement, facts::ObservedFailure, report::Blocked};
 
 /// Exits that make a crash loop.
 const LOOP_EXITS: usize = 3;
@@ -21,7 +21,7 @@ impl Model {
             return Some("the agent of the node was stopped, and its services with it".to_owned());
         }
         if let Liveness::Down { since } = self.liveness(&agreement.node, now) {
-            return Some(format!("the node is down; last heard {since}"));
+            return Some(Blocked::NodeDown { since }.to_string());
         }
         let own = self.failures(&agreement.node).filter(|one| one.agreement.as_ref() == Some(&agreement.id));
         let own: Vec<&str> = own.map(|one| one.text.as_str()).collect();
@@ -95,11 +95,12 @@ mod tests {
     use super::*;
     use crate::{
         event::Event,
+        explain::status_of,
         facts::{NodePolicyFacts, NodeStatusFacts},
         fixture::{deployment_policy, running_group, service},
         goal::Avail,
         model::Observed,
-        status::{Window, status_of},
+        status::Window,
     };
 
     fn failure(agreement: &Agreement, recent_exits: &[i64]) -> ObservedFailure {

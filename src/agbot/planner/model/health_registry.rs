@@ -7,31 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_domain::orchestration::HealthPolicy;
 use evenkeel_ids::{NodeId, PolicyId, TaskId};
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use super::Model;
 use crate::{
-    command::Lease,
-    health::{Entity, Registration},
-    reconcile::UnitEvent,
+    health::{Entity, HealthRound, Registration},
+    lease::Lease,
+    plan::UnitEvent,
     workload::{DesiredState, Task},
 };
-
-/// A round of checks that a decision made or left out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HealthRound {
-    /// The target.
-    pub target: Entity,
-    /// The lease under which it was checked.
-    pub lease: Lease,
-    /// Number of the round.
-    pub number: i64,
-    /// When.
-    pub at: Timestamp,
-    /// Numbers of members that were healthy, and that had failed without anything to be written; none when
-    /// the round was left out.
-    pub found: Option<(u64, u64)>,
-}
 
 /// Counts of the checks and recoveries of this agbot.
 ///

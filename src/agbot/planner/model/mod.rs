@@ -10,12 +10,13 @@ mod clock;
 mod condition;
 mod departures;
 mod failure;
+pub mod health;
 mod health_registry;
 mod hearing;
 mod hub_work;
 mod in_force;
 pub mod index;
-mod node;
+pub(crate) mod observe;
 mod org_settings;
 mod outcome;
 pub mod policy_index;
@@ -26,49 +27,40 @@ mod relations;
 mod reported;
 mod room;
 mod scope;
+pub mod selection;
 mod statistics;
 mod stop;
+mod unit_nodes;
+mod unread;
 mod view;
 mod workload_records;
 mod workloads;
 
-pub use apply::ENDED_MEMORY_SECS;
-use candidates::Indexes;
-pub use condition::{Absence, IdentityConflict, NodeCondition};
-pub use departures::{Departure, Departures};
-use health_registry::HealthRegistry;
-pub(crate) use health_registry::HealthTasks;
-pub use health_registry::{HealthCounts, HealthRound};
-use hearing::Hearing;
-pub use hub_work::HubTask;
-pub use node::{ListedAgreements, NodeRecord};
-pub(crate) use proposal::ProposalStatus;
-pub use query::{Liveness, Observed};
-pub use record::RecordKeys;
-pub(crate) use reported::Listing;
-use reported::Repetition;
-pub use room::CapacitySums;
-pub use view::Known;
-use workload_records::WorkloadRecords;
-pub use workload_records::{DecisionCounts, UnitRecord};
-pub use workloads::WaitingInstance;
-
 use std::collections::{BTreeMap, BTreeSet};
 
+use candidates::Indexes;
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
+use health_registry::HealthRegistry;
+use hearing::Hearing;
 use jiff::Timestamp;
+use reported::Repetition;
+use workload_records::WorkloadRecords;
 
 use crate::{
     agreement::Agreement,
+    catalog::Catalog,
     claims::{Claim, ClaimKey},
-    command::{Action, CommandKey, Decision, Lease},
+    command::{Action, CommandKey, Decision},
+    departure::Departures,
     facts::{DeploymentPolicyFacts, HaGroupFacts, ServiceFacts, ServicePolicyFacts},
     health::HealthRecords,
-    matching::Consumer,
+    lease::Lease,
+    matching::Consumers,
+    node_record::NodeRecord,
     other_agbots::OtherAgbots,
     report::{Blocked, Placement, Report},
-    rolling::Rollout,
+    rollout::Rollout,
     settings::{PlannerSettings, UpdateSettings},
     stable_hash::stable_hash,
     time::later,
@@ -76,8 +68,20 @@ use crate::{
     workload::{Part, UnitId},
 };
 
-/// Prepared consumer sides of one policy, by version and architecture.
-pub(crate) type Consumers = BTreeMap<(String, String), Result<Consumer, Blocked>>;
+pub use apply::ENDED_MEMORY_SECS;
+pub use condition::{Absence, IdentityConflict, NodeCondition};
+pub use health_registry::HealthCounts;
+pub(crate) use health_registry::HealthTasks;
+pub use hub_work::HubTask;
+pub(crate) use proposal::ProposalStatus;
+pub use query::{Liveness, Observed};
+pub use record::RecordKeys;
+pub(crate) use reported::Listing;
+pub use room::CapacitySums;
+pub use unit_nodes::{Instances, unit_node, unit_nodes};
+pub use view::Known;
+pub use workload_records::{DecisionCounts, UnitRecord};
+pub use workloads::WaitingInstance;
 
 /// The agbot's in-memory view of the exchange and of its own records.
 #[derive(Debug, Clone, Default)]
@@ -98,9 +102,7 @@ pub struct Model {
     pub(crate) nodes: BTreeMap<NodeId, NodeRecord>,
     /// Deleted nodes whose agents may still run what they ran.
     pub(crate) departures: Departures,
-    pub(crate) services: BTreeMap<ServiceId, ServiceFacts>,
-    pub(crate) services_by_key: BTreeMap<ServiceKey, BTreeSet<ServiceId>>,
-    pub(crate) service_policies: BTreeMap<ServiceId, ServicePolicyFacts>,
+    pub(crate) catalog: Catalog,
     /// Policies as they are in force.
     pub(crate) policies: BTreeMap<PolicyId, DeploymentPolicyFacts>,
     /// Stored policies while another version of them is in force.
@@ -192,12 +194,12 @@ impl Model {
 
     /// Returns a service definition.
     pub fn service(&self, id: &ServiceId) -> Option<&ServiceFacts> {
-        self.services.get(id)
+        self.catalog.service(id)
     }
 
     /// Returns the policy of a service definition.
     pub fn service_policy(&self, id: &ServiceId) -> Option<&ServicePolicyFacts> {
-        self.service_policies.get(id)
+        self.catalog.policy_of(id)
     }
 
     /// Returns an HA group.

@@ -9,7 +9,7 @@ use evenkeel_domain::orchestration::{BufferUse, org_settings::OrgSettings};
 use evenkeel_ids::OrgId;
 
 use super::Model;
-use crate::{reconcile::UnitSettings, workload::HubDefaults};
+use crate::{settings::UnitSettings, workload::HubDefaults};
 
 /// Reports arrive within this time after a start of an agbot or the return of a node, unless the rejoin grace period is shorter.
 const SETTLING_SECS: u64 = 15;

@@ -3,22 +3,23 @@
 use std::collections::BTreeSet;
 
 use evenkeel_domain::review::{self, Finding};
+use evenkeel_ids::AgbotId;
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
 
-use super::{Consumers, Model, clock::is_ahead};
+use super::Model;
 use crate::{
-    agreement::{Agreement, AgreementState, CancelReason},
+    agreement::{Agreement, AgreementState, CancelReason, STOP_CONFIRMATION_SECS},
     claims::{Claim, Scope},
     command::CommandKey,
     facts::{
         Availability, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodeMonitorState, NodeStatusFacts,
         ServiceFacts,
     },
-    matching::{Consumer, consumer},
-    pair::STOP_CONFIRMATION_SECS,
+    matching::{Consumer, Consumers, consumer},
+    other_agbots::OtherAgbots,
     report::{Blocked, FrozenLevel},
-    time::{later, secs_since},
+    time::{is_ahead, later, secs_since},
 };
 
 /// The announcement of an absence is itself a sign that the agent is there; so is what arrives together with it.
@@ -49,6 +50,21 @@ pub enum Liveness {
         /// Last heartbeat.
         since: Timestamp,
     },
+}
+
+impl Liveness {
+    /// Returns why nothing starts on a node with this liveness; none while it is alive.
+    pub(crate) fn objection(self) -> Option<Blocked> {
+        match self {
+            Self::Alive => None,
+            Self::NeverHeard => Some(Blocked::NeverHeard),
+            Self::Away { monitor_state, since } => Some(Blocked::NodeAway { monitor_state, since }),
+            Self::Unheard { since } => {
+                Some(Blocked::NodeAway { monitor_state: NodeMonitorState::Idle, since })
+            }
+            Self::Down { since } => Some(Blocked::NodeDown { since }),
+        }
+    }
 }
 
 /// The observed state of a service instance on a node.
@@ -168,7 +184,7 @@ impl Model {
     }
 
     /// Returns whether a node is upgraded, so that instances that leave it return afterwards: it is drained for that, or its agent announced it.
-    pub(crate) fn is_upgraded(&self, record: &super::NodeRecord) -> bool {
+    pub(crate) fn is_upgraded(&self, record: &crate::node_record::NodeRecord) -> bool {
         let is_marked = record.facts.is_in_upgrade && record.facts.availability == Availability::Drain;
         let is_announced = record.facts.monitor_state == NodeMonitorState::Upgrade;
         is_marked || is_announced || self.is_drained_for_agent(&record.facts.id)
@@ -189,7 +205,7 @@ impl Model {
     }
 
     /// Returns the availability of a node: what its operator asked for, unless it is drained before its agent is upgraded.
-    pub(crate) fn wanted_availability(&self, record: &super::NodeRecord) -> Availability {
+    pub(crate) fn wanted_availability(&self, record: &crate::node_record::NodeRecord) -> Availability {
         match record.facts.availability {
             Availability::Active if self.is_drained_for_agent(&record.facts.id) => Availability::Drain,
             availability => availability,
@@ -298,7 +314,7 @@ impl Model {
 
     /// Returns all definitions of a service, by id.
     pub fn services_of(&self, key: &ServiceKey) -> impl Iterator<Item = &ServiceFacts> {
-        self.services_by_key.get(key).into_iter().flatten().filter_map(|id| self.services.get(id))
+        self.catalog.versions_of(key)
     }
 
     /// Returns why versions that a policy wants cannot be deployed on any node, in words: the exchange does not have them, or
@@ -361,6 +377,19 @@ impl Model {
         of_org.filter_map(|policy| Some((policy.id.clone(), policy.last_updated?)))
     }
 
+    /// Returns what other agbots serve.
+    pub fn other_agbots(&self) -> &OtherAgbots {
+        &self.other_agbots
+    }
+
+    /// Returns the other agbot that a node is left to with a policy.
+    pub fn other_agbot_of(&self, node: &NodeId, policy: &PolicyId) -> Option<&AgbotId> {
+        if self.other_agbots.is_empty() {
+            return None;
+        }
+        self.other_agbots.server_of(self.policies.get(policy)?, node.org())
+    }
+
     /// Returns the policies that deploy a service.
     pub fn policies_of(&self, key: &ServiceKey) -> impl Iterator<Item = &PolicyId> {
         self.policies_by_service.get(key).into_iter().flatten()
@@ -402,7 +431,7 @@ impl Model {
         let services = services.filter(|service| versions.contains(service.version.as_str()));
         let prepared = services.map(|service| {
             let arch = crate::matching::canonical_arch(&service.arch).to_owned();
-            ((service.version.clone(), arch), consumer::prepare(self, facts, service))
+            ((service.version.clone(), arch), consumer::prepare(&self.catalog, facts, service))
         });
         prepared.collect()
     }
@@ -424,7 +453,7 @@ impl Model {
             })
         };
         let mut keys = BTreeSet::from([key.clone()]);
-        let dependents = self.services.values().filter(|facts| facts.id != *service && needs(facts));
+        let dependents = self.catalog.services().filter(|facts| facts.id != *service && needs(facts));
         keys.extend(dependents.map(|facts| facts.key.clone()));
         keys.iter().flat_map(|key| self.policies_of(key)).cloned().collect()
     }

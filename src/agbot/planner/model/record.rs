@@ -14,7 +14,7 @@ use crate::{
     claims::{Claim, ClaimKey, Scope},
     event::Event,
     health::Entity,
-    rolling::Rollout,
+    rollout::Rollout,
 };
 
 /// Keys of the records that the model holds.

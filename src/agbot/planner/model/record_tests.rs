@@ -6,7 +6,7 @@ use crate::{
     claims::ReleaseReason,
     facts::{DeploymentOverrides, HaGroupFacts},
     fixture::{self, at},
-    rolling::RolloutState,
+    rollout::RolloutState,
     settings::PlannerSettings,
 };
 

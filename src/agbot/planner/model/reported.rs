@@ -3,10 +3,10 @@
 use evenkeel_ids::{AgreementId, NodeId, PolicyId};
 use jiff::Timestamp;
 
-use super::{Liveness, Model, NodeRecord};
+use super::{Liveness, Model};
 use crate::{
-    agreement::{Agreement, AgreementState, CancelReason},
-    pair::STOP_CONFIRMATION_SECS,
+    agreement::{Agreement, AgreementState, CancelReason, STOP_CONFIRMATION_SECS},
+    node_record::NodeRecord,
     time::later,
 };
 

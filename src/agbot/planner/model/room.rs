@@ -12,8 +12,9 @@ use evenkeel_domain::orchestration::capacity::Amounts;
 use evenkeel_ids::{NodeId, OrgId, PolicyId, TaskId};
 use jiff::Timestamp;
 
-use super::{Model, NodeRecord};
+use super::Model;
 use crate::{
+    node_record::NodeRecord,
     place::{Buffer, Metric, NodeRoom, loading},
     workload::{Slot, SlotTasks, Task, UnitId, Workload},
 };

@@ -6,8 +6,7 @@ use jiff::Timestamp;
 
 use super::Model;
 use crate::{
-    agreement::{Agreement, AgreementState},
-    pair::STOP_CONFIRMATION_SECS,
+    agreement::{Agreement, AgreementState, STOP_CONFIRMATION_SECS},
     time::secs_since,
 };
 

@@ -28,7 +28,7 @@ impl Model {
             nodes: self.nodes.keys().cloned().collect(),
             groups: self.groups.keys().cloned().collect(),
             policies: self.policies.keys().cloned().collect(),
-            services: self.services.keys().cloned().collect(),
+            services: self.catalog.services().map(|service| service.id.clone()).collect(),
         }
     }
 

@@ -9,19 +9,20 @@ use evenkeel_ids::{GroupId, NodeId, PolicyId, TaskId};
 use jiff::Timestamp;
 
 use crate::{
-    change::{Cause, Step},
-    command::{Action, Decision, Lease, UnitReport},
+    command::{Action, Decision, UnitReport},
     facts::DeploymentPolicyFacts,
-    place::{EliminationReport, NodeTable},
-    report::Blocked,
+    lease::Lease,
+    matching::Consumers,
+    place::NodeTable,
+    report::{Blocked, EliminationReport},
     time::later,
     workload::{
-        HubReport, Instance, NodeScope, ReportedHealth, Slot, SlotTasks, Slots, Task, UnitId, Workload,
-        WorkloadRecord,
+        Cause, HubReport, Instance, NodeScope, ReportedHealth, Slot, SlotTasks, Slots, Step, Task, UnitId,
+        Workload, WorkloadRecord,
     },
 };
 
-use super::{Consumers, HealthTasks, blocklist::Blocklist, relations::Relations};
+use super::{HealthTasks, blocklist::Blocklist, relations::Relations};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct KnownWorkload {

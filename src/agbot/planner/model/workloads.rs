@@ -9,21 +9,21 @@ use evenkeel_ids::{NodeId, PolicyId, TaskId};
 use jiff::Timestamp;
 
 use super::{
-    Consumers, Model,
+    Model, unit_node, unit_nodes,
     workload_records::{DecisionCounts, KnownSpec, KnownWorkload, UnitRecord},
 };
 use crate::{
     agreement::Agreement,
-    change::{Cause, Step},
     claims::{Claim, Phase, Scope},
-    engine::{INITIAL_PASS, StoredPlan},
     event::Event,
     facts::{Availability, DeploymentPolicyFacts},
+    matching::Consumers,
     place::{NodeTable, UnitNode},
-    reconcile::{unit_node, unit_nodes},
+    plan::{INITIAL_PASS, StoredPlan},
     report::Blocked,
     workload::{
-        Instance, InstanceSummary, NodeScope, Part, Task, UnitId, Workload, WorkloadRecord, WorkloadUnit,
+        Cause, Instance, InstanceSummary, NodeScope, Part, Step, Task, UnitId, Workload, WorkloadRecord,
+        WorkloadUnit,
     },
 };
 
@@ -576,7 +576,12 @@ impl Model {
 }
 
 /// Returns whether a node that is not in the table yet belongs to a workload unit.
-fn belongs(workload: &Workload, unit_id: &UnitId, record: &super::NodeRecord, is_selected: bool) -> bool {
+fn belongs(
+    workload: &Workload,
+    unit_id: &UnitId,
+    record: &crate::node_record::NodeRecord,
+    is_selected: bool,
+) -> bool {
     let node = &record.facts.id;
     match (&unit_id.part, &workload.scope) {
         (Part::Group(group), _) => node.org() == group.org() && record.group() == Some(group.name()),

@@ -9,7 +9,11 @@ use std::{
 
 use roaring::RoaringBitmap;
 
-use super::{Constraint, Priorities, Priority, UnitNode, priority::Violations};
+use super::{UnitNode, Violations};
+use crate::{
+    report::Constraint,
+    workload::{Priorities, Priority},
+};
 
 /// One domain at one level.
 #[derive(Debug, Clone)]

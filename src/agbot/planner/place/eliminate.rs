@@ -6,7 +6,8 @@ use std::borrow::Cow;
 
 use roaring::RoaringBitmap;
 
-use super::{Buffer, Constraint, FullNodes, NodeTable};
+use super::{Buffer, FullNodes, NodeTable};
+use crate::report::Constraint;
 
 /// The nodes that one constraint removed.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,10 +10,11 @@ use std::{
 use roaring::RoaringBitmap;
 
 use super::{
-    Added, Constraint, Elimination, NodeTable, Priority, Ranking, Violations,
+    Added, Elimination, NodeTable, Ranking, Violations,
     domains::{Admission, Spread},
-    priority::Weight,
+    violations::Weight,
 };
+use crate::{report::Constraint, workload::Priority};
 
 /// So many tasks are placed by a scan of every key for each of them; for more, the keys are ordered once.
 const FEW: usize = 4;

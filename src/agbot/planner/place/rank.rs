@@ -8,10 +8,11 @@ use evenkeel_ids::NodeId;
 use roaring::RoaringBitmap;
 use sha2::{Digest, Sha256};
 
-use super::{Constraint, NodeTable, Priority, Violations};
+use super::{NodeTable, Violations};
 use crate::{
+    report::Constraint,
     statistics::NodeStatistics,
-    workload::{NodeOrder, PlacementRules, UnitId},
+    workload::{NodeOrder, PlacementRules, Priority, UnitId},
 };
 
 /// The key of a node: smaller is better; ties are broken by the scope order.

@@ -8,11 +8,15 @@ use evenkeel_ids::NodeId;
 use roaring::RoaringBitmap;
 
 use super::{
-    Buffer, Constraint, DomainRules, Packing, Priorities, Priority, UnitNode, Violations,
+    Buffer, DomainRules, Packing, UnitNode, Violations,
     domains::{Domains, Spread},
-    priority::Weight,
+    violations::Weight,
 };
-use crate::{statistics::NodeStatistics, workload::PlacementRules};
+use crate::{
+    report::Constraint,
+    statistics::NodeStatistics,
+    workload::{PlacementRules, Priorities, Priority},
+};
 
 /// Rules by which the nodes of a workload unit are tested.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::*;
 use crate::{
     facts::Availability,
     fixture::at,
-    report::{Blocked, FrozenLevel},
+    report::{Blocked, Constraint, FrozenLevel, UnplacedCause},
     statistics::{NodeStatistics, Space},
     workload::{NodeOrder, PlacementRules, UnitId, Workload},
 };

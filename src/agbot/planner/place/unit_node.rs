@@ -8,13 +8,13 @@ use evenkeel_ids::{GroupId, NodeId};
 use jiff::Timestamp;
 
 use super::{
-    Buffer, Constraint, NodeAffinity, NodeRoom,
+    Buffer, NodeAffinity, NodeRoom,
     sparse::{Sparse, Usual},
 };
 use crate::{
     blocklist::BlocklistKey,
     facts::{Availability, Guardian, NodeMonitorState},
-    report::{Blocked, FrozenLevel},
+    report::{Blocked, Constraint, FrozenLevel},
     statistics::NodeStatistics,
 };
 

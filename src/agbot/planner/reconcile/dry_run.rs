@@ -7,16 +7,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_ids::{GroupId, NodeId, TaskId};
 use jiff::Timestamp;
 
-use super::{TaskChange, UnitFacts, UnitPlan, plan_removal, plan_unit};
+use super::{plan_removal, plan_unit};
 use crate::{
-    change::{Cause, Change, GroupState, Step},
+    change::GroupState,
     claims::Scope,
-    place::{EliminationReport, NodeTable, loading_tasks},
-    report::Blocked,
+    place::{NodeTable, loading_tasks},
+    plan::{TaskChange, UnitPlan},
+    report::{Blocked, EliminationReport},
     settings::UpdateOrder,
-    supervise::UpdateStatus,
+    unit_pass::UnitFacts,
     workload::{
-        DesiredState, Ending, Part, ReportedHealth, Slot, SlotTasks, Slots, Task, TaskState, Workload,
+        Cause, Change, DesiredState, Ending, Part, ReportedHealth, Slot, SlotTasks, Slots, Step, Task,
+        TaskState, UpdateStatus, Workload,
     },
 };
 

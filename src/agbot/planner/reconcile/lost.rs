@@ -6,15 +6,14 @@
 use evenkeel_ids::TaskId;
 use jiff::Timestamp;
 
-use super::UnitPass;
 use crate::{
-    change::Cause,
     facts::Availability,
     goal::StartMode,
     place::UnitNode,
     report::Blocked,
     time::{later, secs_since},
-    workload::{DesiredState, Slot, Task},
+    unit_pass::UnitPass,
+    workload::{Cause, DesiredState, Slot, Task},
 };
 
 /// Time after the return of a node within which it reports what ended while it was lost.
@@ -138,13 +137,4 @@ pub(super) fn left_by(pass: &UnitPass<'_>, tasks: &[Task]) -> Vec<u32> {
     let older = tasks.iter().flat_map(|task| pass.tasks(&task.slot).wanted().filter(|one| one.id != task.id));
     let lost = older.filter(|one| one.is_live() && pass.is_node_lost(one));
     lost.filter_map(|one| pass.facts.table.number(one.node.as_ref()?)).collect()
-}
-
-impl UnitPass<'_> {
-    /// Returns why a task that may run once only may still run on a node that was deleted.
-    pub fn departing(&self, task: &Task) -> Option<Blocked> {
-        let departure = self.facts.departures.get(task.node.as_ref()?)?;
-        let tasks = (task, self.tasks(&task.slot));
-        departure.may_still_run(tasks, self.facts.workload, self.facts.settings, self.now)
-    }
 }

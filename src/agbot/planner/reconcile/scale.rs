@@ -11,15 +11,16 @@ use evenkeel_ids::{GroupId, NodeId};
 use roaring::RoaringBitmap;
 use serde_json::json;
 
-use super::UnitPass;
 use crate::{
-    change::{Cause, Change, GateFacts, Step},
-    goal::{self, SlotCondition, StartMode},
-    place::{Constraint, Elimination},
-    report::{Blocked, FrozenLevel},
+    change::GateFacts,
+    goal::StartMode,
+    place::Elimination,
+    report::{Blocked, Constraint, FrozenLevel},
     settings::UpdateOrder,
+    slots::{self, SlotCondition},
     time::later,
-    workload::{ActionGoal, Slot, Task},
+    unit_pass::UnitPass,
+    workload::{ActionGoal, Cause, Change, Slot, Step, Task},
 };
 
 /// Removes the slots of a stopped workload that had another mode.
@@ -28,7 +29,7 @@ pub(super) fn remove_other_forms(pass: &mut UnitPass<'_>) {
         return;
     }
     for slot in pass.all_slots() {
-        let is_other = !pass.facts.workload.goal.has_slot(&slot);
+        let is_other = !slot.is_of(&pass.facts.workload.goal);
         if is_other && pass.tasks(&slot).iter().all(Task::is_stopped) {
             pass.remove_slot(&slot);
         }
@@ -202,7 +203,7 @@ fn add(pass: &mut UnitPass<'_>, used: &[Slot], missing: u32, found: Option<u32>)
     }
     // Without a node there is nothing to wait with: no task is created.
     let count = found.unwrap_or_else(|| pass.place_most(missing).count()).min(missing);
-    let numbers = goal::new_numbers(used, count);
+    let numbers = slots::new_numbers(used, count);
     let slots: BTreeSet<Slot> = numbers.into_iter().map(Slot::Number).collect();
     if count < missing {
         note_missing(pass, used, missing);
@@ -228,7 +229,7 @@ fn note_frozen(pass: &mut UnitPass<'_>, used: &[Slot]) {
     let workload = pass.facts.workload;
     let is_reason =
         workload.is_frozen && !workload.goal.is_stopped && workload.goal.start != StartMode::Never;
-    let number = goal::new_numbers(used, 1).pop().filter(|_| is_reason);
+    let number = slots::new_numbers(used, 1).pop().filter(|_| is_reason);
     if let Some(number) = number {
         let change = Change::Replace { node: None, may_run: false, order: UpdateOrder::StopFirst };
         let step = pass.step(&Slot::Number(number), change, Cause::Scale);
@@ -238,7 +239,7 @@ fn note_frozen(pass: &mut UnitPass<'_>, used: &[Slot]) {
 
 /// Records that instances are missing for which no task is created.
 fn note_missing(pass: &mut UnitPass<'_>, used: &[Slot], missing: u32) {
-    let Some(number) = goal::new_numbers(used, 1).pop() else { return };
+    let Some(number) = slots::new_numbers(used, 1).pop() else { return };
     let change = Change::Replace { node: None, may_run: false, order: UpdateOrder::StopFirst };
     let unit_id = pass.facts.unit_id.clone();
     let step = Step { unit_id, slot: Slot::Number(number), change, cause: cause_of_start(pass) };
@@ -271,7 +272,7 @@ fn remove(pass: &mut UnitPass<'_>, used: &[Slot], surplus: u32, is_to_nothing: b
         let runs_target = |task: &Task| task.spec == pass.versions.current && task.is_running();
         pass.update.is_rollback() && !pass.tasks(slot).wanted().any(runs_target)
     };
-    let order = goal::removal_order(pass.facts.workload.goal.surplus, candidates, rank, is_lost, is_bad);
+    let order = slots::removal_order(pass.facts.workload.goal.surplus, candidates, rank, is_lost, is_bad);
     let is_forced = pass.facts.workload.action.as_ref().is_some_and(|action| action.is_forced);
     let cause = match is_to_nothing {
         true if is_forced => Cause::User { force: true },

@@ -7,16 +7,20 @@ use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{UnitPass, lost, placing};
+use super::lost;
 use crate::{
-    change::{Cause, Change, Gate, Step},
+    change::Gate,
     facts::Availability,
-    place::{Constraint, Elimination, UnitNode},
-    report::{Blocked, FrozenLevel},
+    place::{Elimination, UnitNode},
+    report::{Blocked, Constraint, FrozenLevel},
     settings::UpdateOrder,
-    supervise::{RestartVerdict, UpdateState, ending_text, tasks_to_delete},
+    supervise::tasks_to_delete,
     time::later,
-    workload::{ActionGoal, DesiredState, Ending, Part, Slot, Task, TaskState},
+    unit_pass::{
+        self, RestartVerdict, UnitPass,
+        failed_start::{is_failed_start, start_deadline},
+    },
+    workload::{ActionGoal, Cause, Change, DesiredState, Part, Slot, Step, Task, UpdateState},
 };
 
 /// A problem of a wanted task.
@@ -46,7 +50,7 @@ enum Trouble {
 
 /// Plans what a slot's tasks need, apart from the update.
 pub(super) fn settle(pass: &mut UnitPass<'_>, slot: &Slot) {
-    crate::health::follow(pass, slot);
+    crate::recovery::follow(pass, slot);
     pass.set_restart_rules(slot);
     if is_quiet(pass, slot) {
         return;
@@ -61,7 +65,7 @@ pub(super) fn settle(pass: &mut UnitPass<'_>, slot: &Slot) {
                 restart(pass, slot, &task);
                 if pass.tasks(slot).wanted().next().is_none() {
                     // What the restart policy gives up is left to the health policy, and nothing else may happen until it is due.
-                    crate::health::follow(pass, slot);
+                    crate::recovery::follow(pass, slot);
                 }
             }
             Some(Trouble::NodeLost) => lost::take_over(pass, slot, &task),
@@ -189,7 +193,7 @@ fn is_packed(pass: &UnitPass<'_>, task: &Task) -> bool {
     let left = Elimination::of(table).remaining.iter().filter(|one| table.weight(*one) <= weight).collect();
     let Some(packing) = table.packing(number, Some(&left)) else { return false };
     // Violations that are not hard are not cured during an upgrade (D9.5).
-    if !table.priorities().is_hard(packing.kind) && crate::supervise::snapshot::is_in_upgrade(pass) {
+    if !table.priorities().is_hard(packing.kind) && unit_pass::snapshot::is_in_upgrade(pass) {
         return false;
     }
     let is_there = |one: &Task| {
@@ -211,56 +215,6 @@ fn waits_on_blocked_node(pass: &UnitPass<'_>, task: &Task) -> bool {
     may_move && !is_chosen_by_user && task.desired == DesiredState::Ready && pass.block_of(task).is_some()
 }
 
-/// Returns whether another node is tried when the start of a task on its node fails: nothing of its slot has run there before.
-///
-/// An update judges its tasks itself.
-fn may_start_elsewhere(pass: &UnitPass<'_>, task: &Task) -> bool {
-    let workload = pass.facts.workload;
-    let may_leave = workload.goal.moves_by_itself()
-        && !workload.goal.is_per_node()
-        && workload.restart.on_exhausted == OnExhausted::Switch;
-    let has_run = |one: &Task| one.running_at.is_some() && one.node == task.node && one.spec == task.spec;
-    may_leave && !task.cause.is_update() && !pass.tasks(&task.slot).iter().any(has_run)
-}
-
-/// Returns whether a task ended before it ran, and another node is tried. That is not an end that
-/// `restart.condition` is about.
-///
-/// # Source
-/// Orchestration A9.7.
-pub(super) fn has_failed_to_start(pass: &UnitPass<'_>, task: &Task) -> bool {
-    let is_complete = task.state == TaskState::Ended(Ending::Complete);
-    task.ended_by_itself() && !is_complete && may_start_elsewhere(pass, task)
-}
-
-/// Returns whether a task is started on its node for the first time, and leaves it if that fails. Users' actions judge their tasks
-/// themselves, and what has run on the node is restarted there.
-fn is_first_start(pass: &UnitPass<'_>, task: &Task) -> bool {
-    !matches!(task.cause, Cause::User { .. }) && may_start_elsewhere(pass, task)
-}
-
-/// Returns when a first start takes too long; none for other tasks.
-fn start_deadline(pass: &UnitPass<'_>, task: &Task) -> Option<Timestamp> {
-    let is_starting = task.desired == DesiredState::Running && !task.state.is_ended();
-    let since = task.desired_at.filter(|_| is_starting && is_first_start(pass, task))?;
-    Some(later(since, pass.facts.workload.update.start_timeout_secs))
-}
-
-/// Returns whether the first start on a node failed.
-///
-/// # Source
-/// Orchestration A9.7.
-fn is_failed_start(pass: &UnitPass<'_>, task: &Task) -> bool {
-    match task.state.is_ended() {
-        // The node continues with its version list first (B11.10).
-        true => {
-            let has_versions = task.node.as_ref().is_some_and(|node| pass.has_versions_left(node));
-            has_failed_to_start(pass, task) && is_first_start(pass, task) && !has_versions
-        }
-        false => start_deadline(pass, task).is_some_and(|until| pass.now >= until),
-    }
-}
-
 /// Marks the node of a task that did not get running there, and lets another one be chosen.
 fn leave_node(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
     let Some(node) = task.node.clone() else { return };
@@ -269,7 +223,7 @@ fn leave_node(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
         return pass.block(&step, blocked);
     }
     let why = match task.state.is_ended() {
-        true => ending_text(task),
+        true => task.ending_text(),
         false => format!("was not seen running within {} s", pass.facts.workload.update.start_timeout_secs),
     };
     pass.emit("instance.start-failed", Some(slot), Some(&node), why.clone());
@@ -470,7 +424,7 @@ pub(crate) fn relocate_to(
             pass.create(slot, spec, cause, Some(&candidate));
             pass.stay_apart(slot, &candidate, cause);
             if cause == Cause::Drain {
-                crate::supervise::snapshot::announce_drain(pass, &node);
+                unit_pass::snapshot::announce_drain(pass, &node);
             }
             true
         }
@@ -540,17 +494,17 @@ pub(super) fn start(pass: &mut UnitPass<'_>, slot: &Slot) {
         return pass.block(&step, Blocked::UpdateBudget { limit });
     }
     let permit = pass.permit(&step);
-    crate::health::note(pass, &task, permit.is_some());
+    crate::recovery::note(pass, &task, permit.is_some());
     if let Some(mut permit) = permit {
         // After the wait for its parents a new ready period begins (A8.1).
         let has_waited = pass.facts.dependencies.has_waited(Gate::Parents, slot);
-        if let Some(until) = placing::ready_at(pass, &task).filter(|_| has_waited) {
+        if let Some(until) = unit_pass::ready_at(pass, &task).filter(|_| has_waited) {
             pass.postpone(slot, &task.id, until);
             return pass.block(&step, Blocked::StartDelayed { until });
         }
         permit.tasks.insert(task.id.clone());
         pass.keep(permit);
-        crate::health::supervise(pass, slot);
+        crate::recovery::supervise(pass, slot);
         pass.begin_probe(&task);
         pass.set_restart_rules(slot);
         pass.raise(slot, &task.id, DesiredState::Running);
@@ -569,7 +523,7 @@ pub(super) fn reap(pass: &mut UnitPass<'_>, slot: &Slot) {
     // The interval between two moves is measured from it.
     let moved = tasks.iter().find(|task| is_recent_move(pass, task)).map(|task| task.id.clone());
     deleted.retain(|task| Some(task) != moved.as_ref());
-    pass.plan.changes.extend(deleted.into_iter().map(|task| super::TaskChange::Delete { task }));
+    pass.plan.changes.extend(deleted.into_iter().map(|task| crate::plan::TaskChange::Delete { task }));
 }
 
 /// Returns whether an instance was moved by itself so lately that the next one may not move yet.

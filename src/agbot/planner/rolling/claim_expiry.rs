@@ -6,9 +6,10 @@
 use crate::{
     agent_upgrade::is_active,
     claims::{Claim, Phase, Purpose, ReleaseReason, Scope},
-    command::{Action, Lease},
+    command::Action,
     engine,
     focus::Focus,
+    lease::Lease,
     model::Liveness,
     pass::Pass,
     time::{later, secs_since},

@@ -12,10 +12,11 @@ use super::{
     stop::{self, Candidate},
 };
 use crate::{
-    agreement::Agreement,
+    agreement::{Agreement, STOP_CONFIRMATION_SECS},
+    agreement_end,
     claims::{Claim, Purpose, ReleaseReason},
-    matching::{self, Fit},
-    pair::{self, STOP_CONFIRMATION_SECS},
+    matching::Fit,
+    model::selection,
     pass::Pass,
     time::later,
 };
@@ -51,7 +52,7 @@ pub(super) fn work(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, claim:
         None => confirm(pass, group_rollout, claim),
         Some(_) if pass.now >= claim.deadline => release(pass, ReleaseReason::DeadlinePassed),
         Some(agreement) if pass.is_stopping(agreement) => {}
-        Some(agreement) => match matching::fit(model, agreement, pass.now) {
+        Some(agreement) => match selection::fit(model, agreement, pass.now) {
             Fit::Leaving => leave(pass, group_rollout, claim, agreement),
             Fit::Lost(_) => release(pass, ReleaseReason::NotWanted),
             Fit::Clean(_) | Fit::Outdated(_) | Fit::Unclear(_) => {
@@ -63,7 +64,7 @@ pub(super) fn work(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, claim:
 
 fn leave(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, claim: &Claim, agreement: &Agreement) {
     if stop::may_stop_now(pass, group_rollout, claim, &candidate(agreement)) {
-        pair::take_off(pass, group_rollout.lease, agreement, Some(claim.reference()));
+        agreement_end::take_off(pass, group_rollout.lease, agreement, Some(claim.reference()));
     }
 }
 

@@ -7,18 +7,20 @@ use std::cell::OnceCell;
 use evenkeel_ids::{NodeId, ServiceKey};
 use jiff::Timestamp;
 
-use super::{RolloutState, group_rollout::GroupRollout, progress};
+use super::{group_rollout::GroupRollout, progress};
 use crate::{
     agreement::Agreement,
-    change::{self, Cause, Change, Gate, GateFacts, GroupState, Step},
-    claims::{self, Scope},
+    change::{self, Gate, GateFacts, GroupState},
+    claims::Scope,
     facts::HaGroupFacts,
+    group_members,
     model::Liveness,
     pass::Pass,
     report::Blocked,
+    rollout::RolloutState,
     settings::UpdateOrder,
     time::later,
-    workload::{Part, Slot, UnitId},
+    workload::{Cause, Change, Part, Slot, Step, UnitId},
 };
 
 /// The gates at which all instances of a group wait together: while one is closed, a rollout is not begun.
@@ -96,7 +98,7 @@ impl GateFacts for RolloutFacts<'_, '_> {
     fn group_of(&self, _: &NodeId) -> Option<&GroupState> {
         let [service, replacement] = self.services;
         let (group, policy) = (self.rollout.group, &self.rollout.policy.id);
-        let state = || change::group_state(self.pass, group, policy, service, replacement);
+        let state = || group_members::group_state(self.pass, group, policy, service, replacement);
         Some(self.state.get_or_init(state))
     }
 
@@ -107,7 +109,7 @@ impl GateFacts for RolloutFacts<'_, '_> {
     /// An instance that is not known to be broken may be one that runs.
     fn loses_nothing(&self, _: &GroupState, node: &NodeId) -> bool {
         let agreement = self.pass.model.live_agreement(node, &self.rollout.policy.id);
-        agreement.is_some_and(|agreement| change::is_lost(self.pass, agreement))
+        agreement.is_some_and(|agreement| group_members::is_lost(self.pass, agreement))
     }
 
     fn grace_until(&self, _: &Step) -> Option<Timestamp> {
@@ -127,7 +129,7 @@ impl GateFacts for RolloutFacts<'_, '_> {
             return None;
         }
         let in_work = self.pass.groups_in_work(&Scope::Policy(self.rollout.policy.id.clone()));
-        claims::check_parallelism(&self.rollout.group.id, limit, in_work).err()
+        change::check_parallelism(&self.rollout.group.id, limit, in_work).err()
     }
 }
 

@@ -6,19 +6,23 @@
 
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 
-use super::stop::{self, Candidate, recheck};
-use super::{Rollout, drain, progress, step};
+use super::{
+    drain, progress, step,
+    stop::{self, Candidate, recheck},
+};
 use crate::{
     agreement::Agreement,
-    claims::{self, Purpose, Scope},
-    command::Lease,
-    facts::{DeploymentPolicyFacts, HaGroupFacts, VersionChoice},
+    change,
+    claims::{Purpose, Scope},
+    facts::{DeploymentPolicyFacts, HaGroupFacts},
     focus::Focus,
-    matching::{self, Choice, Fit},
+    lease::Lease,
+    matching::{Choice, Fit},
+    model::selection,
     pass::Pass,
     report::Blocked,
+    rollout::{Rollout, target_digest},
     settings::UpdateSettings,
-    stable_hash::stable_hash,
 };
 
 /// Plans every group rollout in focus.
@@ -85,7 +89,7 @@ fn plan(pass: &mut Pass<'_>, group: &GroupId, policy: &PolicyId) {
                 .map(|slot| slot.agreement)
                 .chain(group_rollout.leaving.iter().copied());
             for agreement in instances.filter(|agreement| agreement.node != claim.node) {
-                pass.wait(agreement, claims::lock_of(claim));
+                pass.wait(agreement, change::lock_of(claim));
             }
             step::work(pass, &group_rollout, claim, stored);
         }
@@ -105,16 +109,6 @@ fn wait_for(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, first: &NodeI
     }
 }
 
-/// Returns a digest of a rollout's target: service and version list with its deployment overrides.
-pub(crate) fn target_digest(policy: &DeploymentPolicyFacts) -> u64 {
-    let text = |entry: &VersionChoice| match entry.overrides.text.as_str() {
-        "" => format!("{} {}", entry.version, entry.priority),
-        overrides => format!("{} {} {}", entry.version, entry.priority, stable_hash(&[overrides])),
-    };
-    let versions: Vec<String> = policy.versions.iter().map(text).collect();
-    stable_hash(&[policy.service.as_str(), &versions.join(",")])
-}
-
 /// Returns the instances to be replaced and those to be removed, in the order of their nodes.
 fn instances_to_change<'a>(
     pass: &Pass<'a>,
@@ -125,7 +119,7 @@ fn instances_to_change<'a>(
     let instances = group.members.iter().filter_map(|member| model.live_agreement(member, &policy.id));
     let (mut dirty, mut leaving) = (Vec::new(), Vec::new());
     for agreement in instances.filter(|one| one.finalized_at().is_some() && !pass.is_stopping(one)) {
-        match matching::fit(model, agreement, pass.now) {
+        match selection::fit(model, agreement, pass.now) {
             Fit::Outdated(choice) => dirty.push(Slot { agreement, choice }),
             Fit::Leaving => leaving.push(agreement),
             Fit::Clean(_) | Fit::Lost(_) | Fit::Unclear(_) => {}

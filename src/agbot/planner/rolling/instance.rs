@@ -7,13 +7,14 @@ use jiff::Timestamp;
 
 use crate::{
     agreement::Agreement,
-    change::{self, Cause, Change, GateFacts, Step},
+    change::{self, GateFacts},
+    group_members,
     matching::Fit,
     pass::Pass,
     report::Blocked,
     settings::UpdateOrder,
     time::later,
-    workload::{Slot, UnitId},
+    workload::{Cause, Change, Slot, Step, UnitId},
 };
 
 /// Time after which an instance that waits for others is reconciled again, in seconds.
@@ -73,8 +74,9 @@ impl GateFacts for InstanceFacts<'_, '_> {
     /// A write that takes the service off members keeps the minimum of their group, until others run it that may.
     fn missing_successor(&self, _: &Step) -> Option<Blocked> {
         let (model, agreement) = (self.pass.model, self.agreement);
-        let group = model.group_of(&agreement.node).filter(|_| !change::is_lost(self.pass, agreement))?;
+        let group =
+            model.group_of(&agreement.node).filter(|_| !group_members::is_lost(self.pass, agreement))?;
         let instance: (&NodeId, _) = (&agreement.node, &agreement.service_key);
-        change::missing_successor(self.pass, group, &agreement.policy, instance)
+        group_members::missing_successor(self.pass, group, &agreement.policy, instance)
     }
 }

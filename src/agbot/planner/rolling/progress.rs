@@ -2,15 +2,17 @@
 //!
 //! Source: orchestration B11, E5.
 
-use super::{Rollout, RolloutState, group_rollout::GroupRollout, rollback};
+use super::{group_rollout::GroupRollout, rollback};
 use crate::{
     claims::ReleaseReason,
-    command::{Action, Lease},
+    command::Action,
     facts::Availability,
-    matching::{self, Fit},
-    model::Observed,
+    lease::Lease,
+    matching::Fit,
+    model::{Observed, selection},
     pass::Pass,
     report::HoldReason,
+    rollout::{Rollout, RolloutState},
     settings::UpdateOrder,
 };
 
@@ -149,14 +151,14 @@ pub(super) fn has_caught_up(pass: &Pass<'_>, group_rollout: &GroupRollout<'_>, h
         return true;
     }
     let runs_wanted = pass.model.live_agreement(node, &group_rollout.policy.id).is_some_and(|agreement| {
-        matches!(matching::fit(pass.model, agreement, pass.now), Fit::Clean(_))
+        matches!(selection::fit(pass.model, agreement, pass.now), Fit::Clean(_))
             && pass.model.observed(agreement, pass.now) == Observed::Running
     });
     match hold {
         HoldReason::StepStalled { .. } => {
             runs_wanted
                 || pass.model.is_down(node, pass.now)
-                || !matching::is_intended(pass.model, node, &group_rollout.policy.id, pass.now)
+                || !selection::is_intended(pass.model, node, &group_rollout.policy.id, pass.now)
                 || pass.model.availability(node) == Availability::Drain
         }
         _ => group_rollout.dirty.is_empty() && runs_wanted,

@@ -3,45 +3,19 @@
 //! The policy is not edited. During a rollback the members of the group are planned as if the policy named the older version
 //! only; minimum available, claims and everything else are the same engine. Source: orchestration B11.7.
 
-use std::borrow::Cow;
-
-use evenkeel_ids::{GroupId, NodeId};
+use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
-use super::{Rollback, Rollout, group_rollout::target_digest};
 use crate::{
     agreement::Agreement,
     claims::ReleaseReason,
-    facts::{DeploymentOverrides, DeploymentPolicyFacts, VersionChoice},
-    matching::{self, Fit},
-    model::{Liveness, Model, Observed},
+    facts::{DeploymentOverrides, DeploymentPolicyFacts},
+    matching::Fit,
+    model::{Liveness, Model, Observed, selection},
     report::{Blocked, HoldReason},
+    rollout::Rollout,
     time::later,
 };
-
-/// Returns the versions that a policy wants in a group: its own, or the one that the group returns to.
-pub(crate) fn wanted_versions<'a>(
-    model: &Model,
-    policy: &'a DeploymentPolicyFacts,
-    group: Option<&GroupId>,
-) -> Cow<'a, [VersionChoice]> {
-    let goes_back =
-        |group: &&GroupId| model.rollbacks.get(&policy.id).is_some_and(|groups| groups.contains(*group));
-    let rollout =
-        group.filter(goes_back).and_then(|group| model.rollouts.get(&(group.clone(), policy.id.clone())));
-    let rollout = rollout.filter(|rollout| rollout.is_for(target_digest(policy)));
-    match rollout.and_then(|rollout| rollout.rollback.as_ref()) {
-        Some(rollback) => Cow::Owned(vec![rollback.choice()]),
-        _ => Cow::Borrowed(&policy.versions),
-    }
-}
-
-/// Returns the rollback of a policy's newest version in one of its groups, also after the policy got tasks, which end its rollouts.
-pub(crate) fn rollback_of<'a>(model: &'a Model, policy: &DeploymentPolicyFacts) -> Option<&'a Rollback> {
-    let digest = target_digest(policy);
-    let rollouts = model.rollouts.values().filter(|one| one.policy == policy.id);
-    rollouts.filter(|one| one.target_digest == digest).find_map(|one| one.rollback.as_ref())
-}
 
 /// Returns the version that all instances of a group rollout have, with its deployment overrides, if it is one of the policy's
 /// service; if an older rollout was not finished, the version from which that rollout began: no other is known to work.
@@ -95,7 +69,7 @@ pub(super) fn pending_members<'a>(
 ) -> impl Iterator<Item = &'a NodeId> {
     let failed = failed_members(model, rollout, now).filter(|_| rollout.rollback.is_some());
     failed.filter(move |node| {
-        model.may_start_on(node, now) && matching::is_intended(model, node, &rollout.policy, now)
+        model.may_start_on(node, now) && selection::is_intended(model, node, &rollout.policy, now)
     })
 }
 
@@ -111,7 +85,7 @@ pub(super) fn failed_members<'a>(
     failed.filter(move |node| {
         let agreement = model.live_agreement(node, &rollout.policy);
         !agreement.is_some_and(|agreement| {
-            matches!(matching::fit(model, agreement, now), Fit::Clean(_))
+            matches!(selection::fit(model, agreement, now), Fit::Clean(_))
                 && model.observed(agreement, now) == Observed::Running
         })
     })

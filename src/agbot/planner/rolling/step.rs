@@ -5,21 +5,27 @@
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
-use super::progress::{begin, record};
-use super::stop::{self, Candidate};
-use super::{Rollout, RolloutState, drain, group_rollout::GroupRollout, rollback};
+use super::{
+    drain,
+    group_rollout::GroupRollout,
+    progress::{begin, record},
+    rollback,
+    stop::{self, Candidate},
+};
 use crate::{
     agreement::{Agreement, AgreementState, CancelReason},
+    agreement_end,
     claims::{Claim, Phase, Purpose, ReleaseReason},
     command::Action,
     facts::Availability,
-    matching::{self, Choice, Fit},
-    model::Observed,
-    pair,
+    matching::{Choice, Fit},
+    model::{Observed, selection},
     pass::Pass,
     report::{Blocked, HoldReason},
-    supervise::{UpdateState, rules},
+    rollout::{Rollout, RolloutState},
+    supervise::rules,
     time::later,
+    workload::UpdateState,
 };
 
 /// A verification may last this much longer than the monitoring time before it counts as stalled: reports arrive late.
@@ -102,7 +108,7 @@ fn work_without_agreement(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>,
     if pass.model.availability(&claim.node) == Availability::Drain {
         return release(pass, group_rollout, claim, ReleaseReason::NodeDraining);
     }
-    match matching::select(pass.model, &claim.node, &group_rollout.policy.id, pass.now) {
+    match selection::select(pass.model, &claim.node, &group_rollout.policy.id, pass.now) {
         Err(blocked) if blocked.is_incompatibility() => {
             release(pass, group_rollout, claim, ReleaseReason::NotWanted);
         }
@@ -118,7 +124,7 @@ fn work_with_agreement(
     agreement: &Agreement,
     final_at: Timestamp,
 ) {
-    match matching::fit(pass.model, agreement, pass.now) {
+    match selection::fit(pass.model, agreement, pass.now) {
         Fit::Outdated(choice) if claim.phase == Phase::Stopping && choice.version == claim.version => {
             stop(pass, group_rollout, claim, agreement, &choice);
         }
@@ -155,7 +161,14 @@ fn stop(
     let candidate = Candidate { agreement, wanted, purpose: Purpose::ServiceUpgrade, version };
     if stop::may_stop_now(pass, group_rollout, claim, &candidate) {
         let claim = Some(claim.reference());
-        pair::cancel(pass, group_rollout.lease, agreement, CancelReason::POLICY_CHANGED, claim, true);
+        agreement_end::cancel(
+            pass,
+            group_rollout.lease,
+            agreement,
+            CancelReason::POLICY_CHANGED,
+            claim,
+            true,
+        );
         let text = format!("replacing {} by {}", agreement.version, choice.version);
         pass.act(&agreement.node, &agreement.policy, text);
     }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     agreement::Agreement,
-    change::{self, Step},
+    change,
     claims::{Claim, Purpose, ReleaseReason},
     command::Action,
     model::Observed,
@@ -19,6 +19,7 @@ use crate::{
     report::Blocked,
     supervise::rules,
     time::later,
+    workload::Step,
 };
 
 /// A blocked group rollout is planned again after this time, even if no event asks for it.

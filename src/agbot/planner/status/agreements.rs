@@ -11,15 +11,11 @@ use super::{
 };
 use crate::{
     agreement::Agreement,
-    claims::Scope,
-    explain::explain,
     facts::{DeploymentPolicyFacts, PolicyScope},
     goal::{Avail, InstanceState, PlacementState, avail_of},
     model::{Liveness, Model, Observed},
-    report::Blocked,
-    rolling::{Rollout, RolloutState},
-    supervise::{UpdateBlocked, UpdateState, UpdateStatus},
-    workload::{NodeScope, Part, Slot, UnitId, Workload, WorkloadUnit},
+    rollout::RolloutState,
+    workload::{NodeScope, Part, UnitId, UpdateState, UpdateStatus, Workload, WorkloadUnit},
 };
 
 pub(super) fn status(
@@ -31,7 +27,7 @@ pub(super) fn status(
     let workload = workload(facts);
     let parts = model.shape(&workload).into_iter();
     let all = parts.map(|part| status_of_part(model, &workload, part, window, now)).collect();
-    let mut status = summed(all, update(model, &facts.id, now));
+    let mut status = summed(all, update(model, &facts.id));
     status.mode = facts.orchestration.mode();
     if status.update.is_paused() {
         status.warnings.push(format!("{UPDATE_PAUSED}: {}", status.update.message));
@@ -47,7 +43,7 @@ pub(super) fn parts(model: &Model, facts: &DeploymentPolicyFacts) -> Vec<UnitId>
 }
 
 /// Returns the nodes of a part of a policy; none when it has no such part.
-pub(super) fn nodes(model: &Model, part: &UnitId) -> Option<Vec<NodeId>> {
+pub(crate) fn nodes(model: &Model, part: &UnitId) -> Option<Vec<NodeId>> {
     let parts = model.shape(&workload(model.policy(&part.policy)?));
     parts.into_iter().find(|one| one.id == *part).map(|one| one.nodes)
 }
@@ -155,73 +151,14 @@ fn instance(model: &Model, policy: &PolicyId, node: &NodeId, avail: Avail) -> In
     }
 }
 
-/// Returns what keeps a rollout from continuing; none while a member is being changed.
-///
-/// # Source
-/// Orchestration D11.
-fn blocked(model: &Model, rollout: &Rollout, now: Timestamp) -> Option<UpdateBlocked> {
-    let claim =
-        model.claims_of(&rollout.group).find(|claim| claim.scope == Scope::Policy(rollout.policy.clone()));
-    if rollout.state != RolloutState::Updating || claim.is_some() {
-        return None;
-    }
-    let waiting = model.group(&rollout.group)?.members.iter().filter_map(|member| {
-        model.live_agreement(member, &rollout.policy)?;
-        let blocked = explain(model, member, &rollout.policy, now).blocked().cloned()?;
-        let lasts = matches!(
-            blocked,
-            Blocked::HaMinimum { .. }
-                | Blocked::HaLock { .. }
-                | Blocked::UpdateParallelism { .. }
-                | Blocked::NodeDown { .. }
-                | Blocked::NodePaused
-        );
-        lasts.then(|| (Slot::Node(member.clone()), blocked))
-    });
-    let slots: Vec<(Slot, Blocked)> = waiting.collect();
-    let since = rollout.last_step_at.unwrap_or(rollout.started_at);
-    (!slots.is_empty()).then_some(UpdateBlocked {
-        since,
-        slots,
-        nodes: std::collections::BTreeMap::new(),
-        is_announced: true,
-    })
-}
-
-/// Rollouts that are examined for what blocks them.
-const EXAMINED: usize = 50;
-
-/// Returns an update with what keeps every rollout of a policy from continuing; none while one continues.
-pub(super) fn blocked_update(model: &Model, policy: &PolicyId, now: Timestamp) -> Option<UpdateStatus> {
-    let open = model.rollouts().filter(|one| one.policy == *policy && one.state == RolloutState::Updating);
-    let open: Vec<&Rollout> = open.take(EXAMINED).collect();
-    let scope = Scope::Policy(policy.clone());
-    if open.is_empty() || model.groups_in_work(&scope, now).next().is_some() {
-        return None;
-    }
-    let mut found: Option<UpdateBlocked> = None;
-    for one in open.into_iter().filter_map(|rollout| blocked(model, rollout, now)) {
-        let known = found.get_or_insert_with(|| UpdateBlocked { slots: Vec::new(), ..one.clone() });
-        known.since = known.since.min(one.since);
-        known.slots.extend(one.slots);
-    }
-    Some(UpdateStatus { blocked: found, state: UpdateState::Updating, ..UpdateStatus::default() })
-}
-
 /// Returns the sum of the rollouts of a policy through its groups.
-fn update(model: &Model, policy: &PolicyId, now: Timestamp) -> UpdateStatus {
+fn update(model: &Model, policy: &PolicyId) -> UpdateStatus {
     let mut update = UpdateStatus::default();
     for rollout in model.rollouts().filter(|rollout| rollout.policy == *policy) {
         let Some(state) = rollout.update_state() else { continue };
         if state.weight() > update.state.weight() {
             update.state = state;
             update.message = format!("{}: {}", rollout.group, rollout.text());
-        }
-        if let Some(one) = blocked(model, rollout, now) {
-            let known =
-                update.blocked.get_or_insert_with(|| UpdateBlocked { slots: Vec::new(), ..one.clone() });
-            known.since = known.since.min(one.since);
-            known.slots.extend(one.slots);
         }
         if let RolloutState::Completed { at } = rollout.state {
             update.completed_at = update.completed_at.max(Some(at));

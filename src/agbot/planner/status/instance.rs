@@ -8,12 +8,11 @@ use evenkeel_ids::{AgreementId, NodeId, TaskId};
 use jiff::Timestamp;
 
 use crate::{
-    change::Cause,
     facts::{Availability, NodeMonitorState},
     goal::Avail,
-    place::{Constraint, NodeState, NodeTable, Priority, UnitNode, Verdict},
-    report::Blocked,
-    workload::{DesiredState, Slot, Task, TaskState},
+    place::{NodeState, NodeTable, UnitNode, Verdict},
+    report::{Blocked, Constraint},
+    workload::{Cause, DesiredState, Priority, Slot, Task, TaskState},
 };
 
 /// The engine's handling of an instance.

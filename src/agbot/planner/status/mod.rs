@@ -1,16 +1,23 @@
-//! The runtime status of workloads: what runs, where, and whether that is as wanted.
+//! The runtime status of workloads as it is observed: what runs, where, and whether that is as wanted.
 //!
-//! Read from the model; nothing here decides. Source: orchestration 1.5, A9; engine 6 (availability comes from observation alone).
+//! Read from the model; nothing here decides. What is waited for is explained by [`crate::explain`]. Source: orchestration 1.5, A9; engine 6 (availability comes from observation alone).
 
 mod agreements;
-mod explain;
-mod explain_text;
 mod instance;
-mod node_waits;
 mod part;
+mod placement;
 mod standing;
+mod texts;
 mod unit_view;
-mod waits;
+
+pub(crate) use agreements::nodes as nodes_of_part;
+pub use instance::{InstanceStatus, MonitorState, Violation};
+pub use placement::{ExplainedConstraint, PartExplanation, Question};
+pub(crate) use placement::{NODE_COUNT, explain_unit, given_up, numbers_of, why_given_up};
+pub use standing::{Removal, removal_of};
+pub(crate) use standing::{Standing, standing_of, standing_of_service};
+pub(crate) use texts::lost_instance_wait;
+pub(crate) use unit_view::{UnitView, unit_view};
 
 use evenkeel_domain::orchestration::{Mode, Orchestrate, Orchestration};
 use evenkeel_ids::{NodeId, PolicyId};
@@ -20,21 +27,9 @@ use crate::{
     facts::DeploymentPolicyFacts,
     goal::{Avail, PlacementState, workload_avail},
     health::HealthState,
-    model::{Model, UnitRecord},
-    place::NodeState,
-    supervise::UpdateStatus,
-    workload::{Dependency, Partner, Task, UnitId, WorkloadRecord},
+    model::Model,
+    workload::{Dependency, Partner, UnitId, UpdateStatus, WorkloadRecord},
 };
-
-pub(crate) use explain::explain_placement;
-pub use explain::{ExplainedConstraint, PartExplanation, Question, explain_part};
-use explain_text::lost_instance_wait;
-pub use instance::{InstanceStatus, MonitorState, Violation};
-pub use node_waits::{blocked_task, held_task, waiting_drain, why_no_task};
-pub use standing::{Removal, removal_of};
-pub(crate) use standing::{Standing, standing_of, standing_of_service};
-pub(crate) use unit_view::{UnitView, unit_view};
-pub use waits::Waits;
 
 /// The warning about a workload that a user stopped.
 pub const STOPPED: &str = "stopped by a user: start it with the action start";
@@ -169,29 +164,6 @@ impl WorkloadStatus {
     }
 }
 
-/// Returns the status of a deployment policy; none when the model does not know it.
-pub fn status_of(
-    model: &Model,
-    policy: &PolicyId,
-    window: &Window,
-    now: Timestamp,
-) -> Option<WorkloadStatus> {
-    let mut status = observed_status_of(model, policy, window, now)?;
-    let Some(workload) = status.record.as_ref().and_then(|_| model.workload_of(policy)) else {
-        return Some(status);
-    };
-    let waits = Waits::new(model, now);
-    for (unit_id, unit) in model.workload_units_of(policy).filter(|(_, unit)| unit.is_wanted) {
-        // Another agbot plans the workload unit to find the reason.
-        let is_known = model.lease_for_unit(unit_id).is_some() || workload.goal.is_exclusive();
-        if is_known && !runs_everywhere(unit) {
-            let wait = lost_instance_wait(&waits.of_unit(unit_id, unit), None);
-            status.warnings.extend(wait.map(|text| format!("{}: {text}", unit_id.name())));
-        }
-    }
-    Some(status)
-}
-
 /// Returns the workload units of a policy, without their status.
 pub fn parts_of(model: &Model, policy: &PolicyId) -> Vec<UnitId> {
     let Some(facts) = model.policy(policy) else { return Vec::new() };
@@ -202,17 +174,8 @@ pub fn parts_of(model: &Model, policy: &PolicyId) -> Vec<UnitId> {
     wanted.map(|(id, _)| id.clone()).collect()
 }
 
-/// Returns whether an instance runs in every slot, on a node that is there.
-fn runs_everywhere(unit: &UnitRecord) -> bool {
-    let runs = |task: &Task| {
-        let row = task.node.as_ref().and_then(|node| unit.table.find(node));
-        task.is_running() && row.is_some_and(|row| row.state == NodeState::Ready)
-    };
-    unit.slots.values().all(|tasks| tasks.wanted().next().is_some_and(runs))
-}
-
 /// Returns the status of a deployment policy apart from what its instances wait for, which decisions must not ask for.
-fn observed_status_of(
+pub(crate) fn observed_status_of(
     model: &Model,
     policy: &PolicyId,
     window: &Window,
@@ -235,7 +198,7 @@ fn observed_status_of(
     status.orchestrate = document.map_or(Orchestrate::Ha, |document| document.orchestrate);
     let mut workload_units = model.workload_units_of(policy).filter(|(_, unit)| unit.is_wanted);
     status.is_compatible =
-        workload_units.all(|(_, unit)| workload.suspending_versions(&unit.table).is_empty());
+        workload_units.all(|(_, unit)| workload.suspending_versions(unit.table.compat_versions()).is_empty());
     if !status.is_compatible {
         status.warnings.push(INCOMPATIBLE.to_owned());
     }
@@ -276,14 +239,6 @@ fn observed_status_of(
 /// Returns whether more is in force than another version of what was written.
 fn is_restored(written: &DeploymentPolicyFacts, in_force: &DeploymentPolicyFacts) -> bool {
     written.orchestration != in_force.orchestration || written.policy != in_force.policy
-}
-
-/// Returns the update of a policy; none when there is none.
-pub(crate) fn update_of(model: &Model, policy: &PolicyId, now: Timestamp) -> Option<UpdateStatus> {
-    match model.workload(policy) {
-        Some(record) => Some(record.update.clone()),
-        None => agreements::blocked_update(model, policy, now),
-    }
 }
 
 /// Sums the workload units up.

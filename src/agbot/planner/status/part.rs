@@ -11,17 +11,16 @@ use roaring::RoaringBitmap;
 
 use super::{
     MonitorState, PartStatus, Window,
-    explain::{Question, explain_placement, given_up, why_given_up},
     instance::{Instance, is_restart},
     listed,
+    placement::{Question, explain_unit, given_up, why_given_up},
 };
 use crate::{
     facts::Availability,
     goal::{Avail, InstanceState, avail_of, placement_state},
     model::{Model, UnitRecord},
-    place::{Constraint, Elimination, NodeState, NodeTable, UnitNode},
-    reconcile::leaders_of,
-    report::Blocked,
+    place::{Elimination, NodeState, NodeTable, UnitNode, leaders_of},
+    report::{Blocked, Constraint},
     workload::{ActionGoal, NodeOrder, NodeScope, Slot, SlotTasks, Task, UnitId, Workload, WorkloadRecord},
 };
 
@@ -160,7 +159,8 @@ impl<'a> Source<'a> {
     fn unplaced(&self, id: &UnitId, unit: &UnitRecord, target: u32) -> Option<String> {
         if self.model.lease_for_unit(id).is_none() {
             let question = Question { part: id, node: None, is_complete: false, now: self.now };
-            let found = explain_placement(self.model, question).filter(|one| one.placed < one.requested)?;
+            let found =
+                explain_unit(self.model, question, &[]).flatten().filter(|one| one.placed < one.requested)?;
             return Some(found.numbers());
         }
         let summary = &unit.unplaced.as_ref()?.summary;

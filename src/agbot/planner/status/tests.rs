@@ -8,13 +8,14 @@ use serde_json::json;
 
 use super::{instance::Instance, *};
 use crate::{
-    change::Cause,
-    engine::fleet::Fleet,
+    engine::tests::fleet::Fleet,
     event::Event,
+    explain::{explain_part, status_of, why_no_task},
     facts::{DeploymentPolicyFacts, NodeMonitorState, PolicyOrchestration, PolicyScope},
     fixture::{at, deployment_policy, running_group},
-    place::{Constraint, Metric, NodeRoom, NodeState, NodeTable, UnitNode, UnplacedCause, Verdict},
-    workload::{DesiredState, Ending, Part, Slot, SpecVersion, Task, TaskState},
+    place::{Metric, NodeRoom, NodeState, NodeTable, UnitNode, Verdict},
+    report::{Constraint, UnplacedCause},
+    workload::{Cause, DesiredState, Ending, Part, Slot, SpecVersion, Task, TaskState},
 };
 
 fn task(generation: u64, desired: DesiredState, state: TaskState) -> Task {

@@ -99,7 +99,7 @@ pub(crate) fn unit_view(model: &Model, unit_id: &UnitId, now: Timestamp) -> Opti
         Count::Between { min, .. } => min,
     };
     view.is_frozen_everywhere = is_frozen_everywhere(&unit.table);
-    view.incompatible = source.workload.suspending_versions(&unit.table);
+    view.incompatible = source.workload.suspending_versions(unit.table.compat_versions());
     view.unplaced = unit.unplaced.as_ref().map(|report| report.summary.clone());
     Some(view)
 }

@@ -9,14 +9,12 @@ use jiff::Timestamp;
 use super::{
     failed_tasks, monitored, rules, set_aside,
     update::{dirty_slots, target},
-    update_status::{UpdateEvent, UpdateState, next_state},
 };
 use crate::{
-    change::Cause,
-    reconcile::UnitPass,
     settings::Pace,
     time::later,
-    workload::{Ending, Slot, Task, TaskState},
+    unit_pass::UnitPass,
+    workload::{Cause, Ending, Slot, Task, TaskState, UpdateEvent, UpdateState, next_state},
 };
 
 /// Counts the slots that are done; the number never goes back. Slots without a node are counted apart.

@@ -8,10 +8,10 @@ use jiff::Timestamp;
 
 use super::{monitored, rules, set_aside, update::is_on_paused_node};
 use crate::{
-    reconcile::UnitPass,
     report::Blocked,
     settings::FailureAction,
     time::later,
+    unit_pass::UnitPass,
     workload::{Slot, Task},
 };
 
@@ -30,7 +30,7 @@ pub(super) fn domain_of(pass: &UnitPass<'_>, slot: &Slot) -> Option<Arc<str>> {
 }
 
 /// Domains that an update has reached.
-pub(super) struct DomainOrder {
+pub(crate) struct DomainOrder {
     /// The first domain that is not finished.
     current: Option<Arc<str>>,
     /// Domains in which slots were replaced.

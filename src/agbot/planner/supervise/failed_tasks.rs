@@ -6,10 +6,9 @@ use jiff::Timestamp;
 
 use super::monitored;
 use crate::{
-    change::Cause,
-    reconcile::UnitPass,
     time::later,
-    workload::{DesiredState, Ending, Task, TaskState},
+    unit_pass::UnitPass,
+    workload::{Cause, DesiredState, Ending, Task, TaskState},
 };
 
 /// Returns the tasks by which an update has failed in slots.

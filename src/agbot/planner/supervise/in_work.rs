@@ -6,8 +6,11 @@ use std::collections::BTreeSet;
 
 use evenkeel_ids::TaskId;
 
-use super::{ending_text, failed_tasks::chain, update_status::Ticket};
-use crate::{reconcile::UnitPass, workload::Slot};
+use super::failed_tasks::chain;
+use crate::{
+    unit_pass::UnitPass,
+    workload::{Slot, Ticket},
+};
 
 pub(super) fn slots_in_work(pass: &UnitPass<'_>) -> BTreeSet<Slot> {
     let part = pass.update.part(&pass.facts.unit_id.part).into_iter();
@@ -27,7 +30,7 @@ pub(super) fn successor(pass: &UnitPass<'_>, slot: &Slot, ticket: &Ticket) -> Op
 pub(super) fn outcome(pass: &UnitPass<'_>, slot: &Slot, ticket: &Ticket) -> String {
     let task = pass.tasks(slot).iter().find(|task| Some(&task.id) == ticket.task.as_ref());
     match task {
-        Some(task) if task.ended_by_itself() => format!("failed: {}", ending_text(task)),
+        Some(task) if task.ended_by_itself() => format!("failed: {}", task.ending_text()),
         Some(task) if task.is_wanted() && !task.is_running() => "not seen running in time".to_owned(),
         _ => "finished".to_owned(),
     }

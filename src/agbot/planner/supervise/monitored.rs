@@ -5,9 +5,8 @@
 use jiff::Timestamp;
 
 use crate::{
-    health::{InstanceHealth, instance_health},
-    reconcile::UnitPass,
     time::later,
+    unit_pass::{InstanceHealth, UnitPass, instance_health},
     workload::{Slot, Task},
 };
 

@@ -3,12 +3,9 @@
 //! A group rollout counts what fails in its group only, and so holds its group only; an update counts the whole workload. Source: orchestration B11,
 //! B12; engine 6 (`update.hold`).
 
-use jiff::Timestamp;
-
-use super::update_status::{UpdateEvent, UpdateState, next_state};
 use crate::{
     settings::{FailureAction, UpdateSettings},
-    time::later,
+    workload::{UpdateEvent, UpdateState, next_state},
 };
 
 /// Returns slots in the order in which they are replaced: what does not run loses nothing.
@@ -44,29 +41,6 @@ pub(crate) fn after_failure(state: UpdateState, action: FailureAction, can_roll_
     match (next, state) {
         (UpdateState::RollbackStarted, UpdateState::Updating) if !can_roll_back => UpdateState::Paused,
         _ => next,
-    }
-}
-
-impl UpdateSettings {
-    /// Returns when the next slot may be replaced.
-    pub(crate) fn next_slot_at(&self, last_step_at: Timestamp) -> Timestamp {
-        later(last_step_at, self.delay_secs)
-    }
-
-    /// Returns the time from the start of an instance within which its failure is one of the update, in seconds: also while the next slot
-    /// waits for its delay.
-    pub(crate) fn judged_secs(&self) -> u64 {
-        self.monitor_secs.max(self.delay_secs.saturating_add(1))
-    }
-
-    /// Returns until when a slot is monitored that runs since a time.
-    pub(crate) fn monitored_until(&self, running_since: Timestamp) -> Timestamp {
-        later(running_since, self.monitor_secs)
-    }
-
-    /// Returns by when a slot must run whose replacement began at a time.
-    pub(crate) fn start_deadline(&self, since: Timestamp) -> Timestamp {
-        later(since, self.start_timeout_secs)
     }
 }
 

@@ -2,15 +2,14 @@
 //!
 //! Source: orchestration B11.3.
 
-use super::{update::target, update_status::Ticket};
+use super::update::target;
 use crate::{
-    change::{Cause, Change},
     facts::Availability,
-    place::{Buffer, Constraint, NodeState, UnitNode, Want},
-    reconcile::UnitPass,
-    report::Blocked,
+    place::{Buffer, NodeState, UnitNode, Want},
+    report::{Blocked, Constraint},
     settings::UpdateOrder,
-    workload::{DesiredState, Slot, Task},
+    unit_pass::UnitPass,
+    workload::{Cause, Change, DesiredState, Slot, Task, Ticket},
 };
 
 /// Constraints that can exclude an instance of another version from the node on which one runs. Gates and the

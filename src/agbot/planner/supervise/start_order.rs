@@ -5,12 +5,11 @@
 use evenkeel_ids::NodeId;
 
 use crate::{
-    change::{Cause, Change},
-    place::{Buffer, Constraint},
-    reconcile::UnitPass,
-    report::Blocked,
+    place::Buffer,
+    report::{Blocked, Constraint},
     settings::UpdateOrder,
-    workload::{Slot, Task},
+    unit_pass::{UnitPass, shortage},
+    workload::{Cause, Change, Slot, Task},
 };
 
 /// Returns whether the new instance of a slot is to start first.
@@ -55,12 +54,6 @@ pub(super) fn start_first(
     }
     let order = if other.is_none() { UpdateOrder::StopFirst } else { UpdateOrder::StartFirst };
     Some((order, other))
-}
-
-/// Returns what the node of an instance has too little of for the current version in its place.
-pub(crate) fn shortage(pass: &UnitPass<'_>, old: &Task) -> Option<String> {
-    let loads = pass.facts.workload.spec_loads.get(&old.spec.number)?;
-    pass.node_of(old)?.room.as_ref()?.shortage(|metric| loads.get(metric).copied().unwrap_or_default())
 }
 
 /// Returns why the new version cannot take the place of an instance that stops first: it uses more of the capacities than that one leaves

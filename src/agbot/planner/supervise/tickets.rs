@@ -11,13 +11,12 @@ use super::{
     in_work::{outcome, successor},
     monitored, set_aside,
     update::is_dirty,
-    update_status::{Ticket, UpdateState},
 };
 use crate::{
-    reconcile::UnitPass,
     settings::Pace,
     time::later,
-    workload::{Slot, Task},
+    unit_pass::UnitPass,
+    workload::{Slot, Task, Ticket, UpdateState},
 };
 
 /// Marks slots in work as finished, and frees those whose delay is over, and those that have no node to run on.

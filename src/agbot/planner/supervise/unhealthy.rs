@@ -6,7 +6,7 @@ use evenkeel_ids::NodeId;
 
 use crate::{
     health::Entity,
-    reconcile::{ReportedError, UnitPass},
+    unit_pass::{ReportedError, UnitPass},
     workload::Task,
 };
 

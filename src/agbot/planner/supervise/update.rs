@@ -14,17 +14,19 @@ use super::{
     start_order::{start_first, too_little_room, wants_start_first},
     tickets,
     unhealthy::{self, Failed},
-    update_status::{Ticket, UnitProgress, UpdateBlocked, UpdateState},
 };
 use crate::{
-    change::{Cause, Change, Permit, Step},
+    change::Permit,
     claims::Scope,
     facts::Availability,
-    goal::SlotCondition,
-    reconcile::UnitPass,
     report::Blocked,
     settings::{FailureAction, UpdateOrder},
-    workload::{DesiredState, Ending, Slot, SlotTasks, SpecVersion, Task, TaskState},
+    slots::SlotCondition,
+    unit_pass::UnitPass,
+    workload::{
+        Cause, Change, DesiredState, Ending, Slot, SlotTasks, SpecVersion, Step, Task, TaskState, Ticket,
+        UnitProgress, UpdateBlocked, UpdateState,
+    },
 };
 
 /// Slots that are listed when all of them wait.
@@ -160,7 +162,7 @@ fn begin(pass: &mut UnitPass<'_>, dirty: &[Slot], set_aside: u32) -> bool {
             let text = format!("{count} slots run another version");
             let data = json!({"specVersion": target.number, "slots": count});
             pass.emit_with("update.started", None, None, text, Some(data));
-            super::snapshot::announce(pass);
+            crate::unit_pass::snapshot::announce(pass);
         }
         pass.update.target = Some(target);
     }
@@ -293,7 +295,7 @@ fn end(pass: &mut UnitPass<'_>, state: UpdateState, failed: Failed) {
 }
 
 /// Returns which upgrade domains the update has reached; none without them.
-pub(super) fn domain_order(pass: &UnitPass<'_>) -> Option<DomainOrder> {
+pub(crate) fn domain_order(pass: &UnitPass<'_>) -> Option<DomainOrder> {
     DomainOrder::of(pass, &dirty_slots(pass), &slots_in_work(pass))
 }
 

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use evenkeel_ids::{AgreementId, NodeId, TaskId};
 use jiff::Timestamp;
 
-use super::{DesiredState, Slot, SpecVersion, Task, TaskState, WorkloadUnit};
-use crate::{change::Cause, goal::Goal};
+use super::{Cause, DesiredState, Slot, SpecVersion, Task, TaskState, WorkloadUnit};
+use crate::goal::Goal;
 
 /// A live agreement of a workload without tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,10 +9,12 @@ use evenkeel_domain::orchestration::{
 };
 use evenkeel_ids::{NodeId, PolicyId};
 
-use super::{AffinityRules, Dependency, NodeOrder, NodeScope, PlacementRules, Versions, Workload};
+use super::{
+    AffinityRules, Dependency, NodeOrder, NodeScope, PlacementRules, Priorities, Versions, Workload,
+};
 use crate::{
     goal::Goal,
-    place::{Constraint, Priorities},
+    report::Constraint,
     settings::{UpdateOverrides, UpdateSettings},
 };
 

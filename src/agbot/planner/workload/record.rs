@@ -10,12 +10,13 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Dependency, HubDefaults, Part, UserAction, Versions, Workload};
+use super::{
+    Dependency, HubDefaults, Part, UpdateEvent, UpdateState, UpdateStatus, UserAction, Versions, Workload,
+};
 use crate::{
     facts::{DeploymentPolicyFacts, PolicyOrchestration, VersionChoice},
-    rolling::Rollback,
+    report::HoldReason,
     stable_hash::stable_hash,
-    supervise::{UpdateEvent, UpdateState, UpdateStatus},
     usage::best_version,
 };
 
@@ -178,17 +179,17 @@ impl WorkloadRecord {
     }
 
     /// Returns a new row of a policy whose version was rolled back before it had tasks: it stays so.
-    pub fn rolled_back(self, back: &Rollback) -> Self {
+    pub fn rolled_back(self, to: VersionChoice, why: &HoldReason, since: Timestamp) -> Self {
         let Some(written) = self.spec(self.versions.current.number) else { return self };
-        let earlier = TaskSpec { versions: vec![back.choice()], ..written.clone() };
+        let earlier = TaskSpec { versions: vec![to], ..written.clone() };
         let versions = Versions::new(earlier.digest()).write(written.digest());
         let Some(versions) = versions.roll_back() else { return self };
         let specs = vec![(versions.current.number, earlier), (versions.current.number + 1, written.clone())];
         let update = UpdateStatus {
             state: UpdateState::RollbackCompleted,
-            message: format!("rollback completed: {}", back.why),
-            started_at: Some(back.since),
-            completed_at: Some(back.since),
+            message: format!("rollback completed: {why}"),
+            started_at: Some(since),
+            completed_at: Some(since),
             target: Some(versions.current),
             ..UpdateStatus::default()
         };
@@ -340,7 +341,7 @@ mod tests {
     #[test]
     fn row_is_written_and_read_without_loss() {
         let mut record = WorkloadRecord::new(&deployment_policy());
-        let ticket = crate::supervise::Ticket::new(at(1), None);
+        let ticket = crate::workload::Ticket::new(at(1), None);
         for slot in [Slot::Number(3), Slot::from_text("o/n")] {
             record.update.part_mut(&Part::All).tickets.insert(slot, ticket.clone());
         }

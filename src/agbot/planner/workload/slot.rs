@@ -8,6 +8,7 @@ use evenkeel_ids::{NodeId, TaskId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Task;
+use crate::goal::Goal;
 
 /// A slot: the node, if there is one instance on every node; else a number.
 ///
@@ -35,6 +36,11 @@ impl Slot {
     pub fn from_text(text: &str) -> Self {
         // A node's id holds a slash, so that it is not a number.
         text.parse().map_or_else(|_| Self::Node(NodeId::from_text(text)), Self::Number)
+    }
+
+    /// Returns whether it is of the kind that a goal counts: nodes, or numbers.
+    pub fn is_of(&self, goal: &Goal) -> bool {
+        matches!(self, Self::Node(_)) == goal.is_per_node()
     }
 }
 

@@ -10,10 +10,9 @@ use evenkeel_domain::{
 };
 use evenkeel_ids::{NodeId, PolicyId};
 
-use super::{AffinityRules, Dependency, HubDefaults, NodeScope, Partner, UserAction, Versions};
+use super::{AffinityRules, Dependency, HubDefaults, NodeScope, Partner, Priorities, UserAction, Versions};
 use crate::{
     goal::{Goal, StartMode},
-    place::{NodeTable, Priorities},
     settings::UpdateSettings,
 };
 
@@ -69,14 +68,14 @@ impl Workload {
         self.parents.iter().chain(&self.children).map(|dependency| &dependency.partner)
     }
 
-    /// Returns the compatibility versions in a workload unit that suspend automatic decisions; empty when none do.
+    /// Returns the compatibility versions of a workload unit's agents that suspend automatic decisions; empty when none do.
     ///
     /// Only decisions of `orchestrate: ha` are suspended: what is bound to natural leaders starts in one place anyway.
     /// # Source
     /// Orchestration A7.
-    pub fn suspending_versions(&self, table: &NodeTable) -> Vec<i64> {
+    pub fn suspending_versions(&self, versions: impl Iterator<Item = i64>) -> Vec<i64> {
         let is_gated = self.is_compat_gated && self.goal.start == StartMode::BestAvailable;
-        let versions: Vec<i64> = if is_gated { table.compat_versions().collect() } else { Vec::new() };
+        let versions: Vec<i64> = if is_gated { versions.collect() } else { Vec::new() };
         if versions.len() > 1 { versions } else { Vec::new() }
     }
 

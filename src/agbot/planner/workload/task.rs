@@ -6,8 +6,7 @@ use evenkeel_ids::{AgreementId, NodeId, TaskId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{DesiredState, Ending, Slot, SpecVersion, TaskHealth, TaskState, UnitId, Writer};
-use crate::change::Cause;
+use super::{Cause, DesiredState, Ending, Slot, SpecVersion, TaskHealth, TaskState, UnitId, Writer};
 
 /// A task.
 ///
@@ -134,6 +133,18 @@ pub enum RefusedReport {
 }
 
 impl Task {
+    /// Returns how it ended, in words: its error, or else the name of its state.
+    pub fn ending_text(&self) -> String {
+        match &self.state {
+            TaskState::Ended(Ending::Failed { error, .. } | Ending::Rejected { error })
+                if !error.is_empty() =>
+            {
+                error.clone()
+            }
+            state => state.name().to_owned(),
+        }
+    }
+
     /// Returns whether the engine wants the task to run, now or later.
     pub fn is_wanted(&self) -> bool {
         self.desired <= DesiredState::Running

@@ -3,8 +3,9 @@
 use evenkeel_ids::{AgreementId, NodeId, PolicyId, TaskId};
 use proptest::prelude::*;
 
+use super::Cause;
 use super::*;
-use crate::{change::Cause, fixture::at, goal::Goal};
+use crate::{fixture::at, goal::Goal};
 
 fn node(name: &str) -> NodeId {
     NodeId::new("o", name)

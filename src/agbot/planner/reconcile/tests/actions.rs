@@ -8,7 +8,7 @@ use super::simulated::*;
 use crate::{
     goal::{Goal, StartMode},
     place::Verdict,
-    supervise::action::{Progress, UnitView, progress},
+    user_action::{Progress, UnitView, progress},
     workload::{ActionGoal, NodeOrder, Task, UserAction},
 };
 

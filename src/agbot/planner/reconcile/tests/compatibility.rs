@@ -2,9 +2,8 @@
 
 use super::simulated::*;
 use crate::{
-    change::Cause,
     goal::{Goal, StartMode},
-    workload::{ActionGoal, NodeOrder},
+    workload::{ActionGoal, Cause, NodeOrder},
 };
 
 /// Nodes with agents of these versions; the first is the leader.

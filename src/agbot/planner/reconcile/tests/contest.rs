@@ -1,15 +1,15 @@
 //! Choice between two nodes that can start an instance, and the end of what is only ready: A9.5 to A9.7.
 
+use Condition::{Affinity, Changing, Constraint, Frozen, Idle, StartFailed, StopFailed, Warn};
 use evenkeel_domain::orchestration::OnExhausted;
 
 use super::simulated::*;
 use crate::{
-    change::Cause,
     goal::{Goal, StartMode},
     place::Verdict,
     report::FrozenLevel,
-    supervise::action::Progress,
-    workload::{ActionGoal, DesiredState, Impairment, NodeOrder, Slot, Task, TaskState},
+    user_action::Progress,
+    workload::{ActionGoal, Cause, DesiredState, Impairment, NodeOrder, Slot, Task, TaskState},
 };
 
 /// A possible problem of a node of the table.
@@ -27,8 +27,6 @@ enum Condition {
     /// An instance there runs, and is impaired.
     Warn,
 }
-
-use Condition::{Affinity, Changing, Constraint, Frozen, Idle, StartFailed, StopFailed, Warn};
 
 const CONDITIONS: [Condition; 8] =
     [Idle, Affinity, Constraint, Frozen, StartFailed, StopFailed, Changing, Warn];

@@ -2,7 +2,6 @@
 
 use super::simulated::*;
 use crate::{
-    change::Cause,
     facts::Availability,
     goal::Goal,
     reconcile::{
@@ -11,13 +10,14 @@ use crate::{
         dry_run,
     },
     report::Blocked,
+    workload::Cause,
 };
 
 fn expected(world: &World) -> DryRun {
     let outcome = std::cell::RefCell::new(None);
     world.with_facts(|facts, now| {
         *outcome.borrow_mut() = Some(dry_run(facts, now));
-        crate::reconcile::UnitPlan::default()
+        crate::plan::UnitPlan::default()
     });
     outcome.into_inner().expect("it was computed")
 }
@@ -107,7 +107,7 @@ fn plan_of_a_paused_update_names_the_pause() {
     let mut world = World::new(Goal::replicated(2), 2);
     world.run(5);
     world.write(2);
-    world.update.state = crate::supervise::UpdateState::Paused;
+    world.update.state = crate::workload::UpdateState::Paused;
     world.update.target = Some(world.workload.versions.current);
     "paused by o/ann".clone_into(&mut world.update.message);
     let found = expected(&world);

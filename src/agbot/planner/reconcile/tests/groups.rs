@@ -6,11 +6,12 @@ use super::simulated::*;
 use crate::{
     facts::Availability,
     goal::Goal,
-    reconcile::{TaskChange, UnitFacts, plan_removal, plan_unit},
+    plan::TaskChange,
+    reconcile::{plan_removal, plan_unit},
     report::Blocked,
-    supervise::UpdateState,
     time::later,
-    workload::Slot,
+    unit_pass::UnitFacts,
+    workload::{Slot, UpdateState},
 };
 
 fn pair() -> World {
@@ -116,7 +117,7 @@ fn rollback_waits_when_only_the_new_version_runs() {
     world.run_until(60, |world| world.update.state == UpdateState::Completed);
     world.take_down("n2");
     world.workload.versions = world.workload.versions.roll_back().expect("there is a previous version");
-    world.request(crate::supervise::UpdateEvent::RollbackRequested);
+    world.request(crate::workload::UpdateEvent::RollbackRequested);
     world.run(60);
     assert_eq!(world.running_versions(), [2]);
     assert_eq!(world.update.state, UpdateState::RollbackStarted);

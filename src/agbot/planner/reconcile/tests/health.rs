@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 use super::simulated::*;
 use crate::{
-    change::Cause,
     facts::Guardian,
     goal::{Goal, StartMode},
-    health::{CoveredNode, MemberRecovery},
+    health::MemberRecovery,
     report::{Blocked, NoLease},
+    unit_pass::CoveredNode,
     workload::{
-        ActionGoal, DesiredState, EndedCommand, LifecycleEvent, NodeOrder, PreparedAction, Slot, TaskHealth,
-        UserAction,
+        ActionGoal, Cause, DesiredState, EndedCommand, LifecycleEvent, NodeOrder, PreparedAction, Slot,
+        TaskHealth, UserAction,
     },
 };
 

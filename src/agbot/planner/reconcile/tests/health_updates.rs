@@ -7,11 +7,9 @@ use super::{
     simulated::*,
 };
 use crate::{
-    change::Cause,
     goal::Goal,
     settings::{FailureAction, Pace},
-    supervise::{UpdateEvent, UpdateState},
-    workload::{Task, Workload},
+    workload::{Cause, Task, UpdateEvent, UpdateState, Workload},
 };
 
 /// Instances with a URL, of which the first version is healthy.

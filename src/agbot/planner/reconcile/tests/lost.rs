@@ -5,11 +5,10 @@ use evenkeel_ids::TaskId;
 
 use super::simulated::*;
 use crate::{
-    change::Cause,
     facts::Availability,
     goal::{Goal, StartMode},
     place::Verdict,
-    workload::{DesiredState, Ending, NodeOrder, Task, TaskReport, TaskState, Workload},
+    workload::{Cause, DesiredState, Ending, NodeOrder, Task, TaskReport, TaskState, Workload},
 };
 
 fn running_ids(world: &World) -> Vec<TaskId> {

@@ -22,8 +22,9 @@ mod state_tables;
 mod unproven;
 mod updates;
 
-use crate::workload::{Slot, Task};
 use simulated::World;
+
+use crate::workload::{Slot, Task};
 
 /// Returns the slots with a wanted task, in order.
 fn wanted_slots(world: &World) -> Vec<String> {

@@ -6,8 +6,7 @@ use crate::{
     goal::Goal,
     report::Blocked,
     settings::{FailureAction, Pace, UpdateOrder},
-    supervise::{UpdateEvent, UpdateState},
-    workload::{Slot, Workload},
+    workload::{Slot, UpdateEvent, UpdateState, Workload},
 };
 
 fn running(goal: Goal, nodes: usize, change: impl FnOnce(&mut Workload)) -> World {

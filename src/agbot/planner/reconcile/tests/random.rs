@@ -8,14 +8,12 @@ use rand_chacha::ChaCha8Rng;
 
 use super::simulated::*;
 use crate::{
-    change::Cause,
     facts::Availability,
     goal::{Goal, StartMode},
     place::NodeState,
     settings::{FailureAction, UpdateOrder},
-    supervise::{UpdateEvent, UpdateState},
     time::secs_since,
-    workload::{DesiredState, Task, TaskState},
+    workload::{Cause, DesiredState, Task, TaskState, UpdateEvent, UpdateState},
 };
 
 const SEEDS: u64 = 1_000;

@@ -2,10 +2,7 @@
 
 use super::{history_of, simulated::*, wanted_slots};
 use crate::{
-    facts::Availability,
-    goal::Goal,
-    place::Verdict,
-    reconcile::{TaskChange, plan_removal},
+    facts::Availability, goal::Goal, place::Verdict, plan::TaskChange, reconcile::plan_removal,
     workload::Slot,
 };
 
@@ -158,12 +155,12 @@ fn update_leaves_a_node_that_is_down_out_and_it_follows_when_it_returns() {
     world.run(2);
     world.write(2);
     world.run(60);
-    assert_eq!(world.update.state, crate::supervise::UpdateState::Completed);
+    assert_eq!(world.update.state, crate::workload::UpdateState::Completed);
     assert_eq!((world.update.done(), world.update.total()), (3, 3));
     world.bring_back("n3");
     world.run(10);
     assert_eq!(world.running_versions(), [2; 4]);
-    assert_eq!(world.update.state, crate::supervise::UpdateState::Completed);
+    assert_eq!(world.update.state, crate::workload::UpdateState::Completed);
 }
 
 /// B8-S3.
@@ -176,7 +173,7 @@ fn paused_node_keeps_its_version_and_is_replaced_outside_of_the_update() {
     world.run(60);
     assert_eq!(world.running_versions(), [1, 2, 2]);
     let status = world.update.clone();
-    assert_eq!(status.state, crate::supervise::UpdateState::Completed);
+    assert_eq!(status.state, crate::workload::UpdateState::Completed);
     world.set_availability("n2", Availability::Active);
     world.run(10);
     assert_eq!(world.running_versions(), [2, 2, 2]);
@@ -211,7 +208,7 @@ fn third_instance_on_two_nodes_waits_and_says_why() {
     let report = world.plan(None).unplaced.expect("one is not placed");
     assert_eq!((report.requested, report.placed), (3, 2));
     assert_eq!(report.summary, "2 of 3 placed: maxPerNode removed 2");
-    assert_eq!(report.cause, Some(crate::place::UnplacedCause::Unsatisfiable));
+    assert_eq!(report.cause, Some(crate::report::UnplacedCause::Unsatisfiable));
     world.run(5);
     assert_eq!(world.running().len(), 2);
 }

@@ -6,27 +6,28 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceKey, TaskId};
 use jiff::Timestamp;
+use nodes::exited;
 
 use crate::{
     blocklist::BlocklistNews,
-    change::{Cause, CommittedRows, GroupState, Independent},
+    change::{CommittedRows, GroupState, Independent},
     claims::{Claim, Phase, Purpose, Scope},
     facts::{Availability, HaGroupFacts},
     fixture::at,
     goal::Goal,
     place::{NodeState, NodeTable, UnitNode},
-    reconcile::{TaskChange, UnitEvent, UnitFacts, UnitPlan, UnitSettings, plan_slot, plan_unit},
-    supervise::{UpdateEvent, UpdateStatus},
+    plan::{TaskChange, UnitEvent, UnitPlan},
+    reconcile::{plan_slot, plan_unit},
+    settings::UnitSettings,
     time::later,
+    unit_pass::UnitFacts,
     workload::{
-        DesiredState, Partner, ReportedHealth, Slot, Slots, Task, TaskReport, TaskState, UnitId, Workload,
-        by_slot,
+        Cause, DesiredState, Partner, ReportedHealth, Slot, Slots, Task, TaskReport, TaskState, UnitId,
+        UpdateEvent, UpdateStatus, Workload, by_slot,
     },
 };
 
 mod nodes;
-
-use nodes::exited;
 
 /// Behavior of the tasks of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub(crate) enum Behavior {
 /// Health of all tasks, as nodes reported it.
 struct Surveyed<'a>(&'a BTreeMap<TaskId, ReportedHealth>);
 
-impl crate::health::HealthSurvey for Surveyed<'_> {
+impl crate::unit_pass::HealthSurvey for Surveyed<'_> {
     fn health_of(&self, task: &Task) -> Option<ReportedHealth> {
         self.0.get(&task.id).cloned()
     }
@@ -75,7 +76,7 @@ pub(crate) struct World {
     /// Behavior of each version's digest; those not listed are good.
     pub behaviors: BTreeMap<u64, Behavior>,
     /// Behavior on one node, whatever the version.
-    pub recovery: crate::health::RecoveryFacts,
+    pub recovery: crate::unit_pass::RecoveryFacts,
     pub node_behaviors: BTreeMap<NodeId, Behavior>,
     pub start_secs: u64,
     pub stop_secs: u64,
@@ -118,7 +119,7 @@ impl World {
             checks: BTreeMap::new(),
             confirms_leases: true,
             neighbors: BTreeMap::new(),
-            recovery: crate::health::RecoveryFacts::NONE,
+            recovery: crate::unit_pass::RecoveryFacts::NONE,
             unsettled_partners: Vec::new(),
             seconds: 0,
             behaviors: BTreeMap::new(),
@@ -385,7 +386,7 @@ impl World {
             recovery: &self.recovery,
             grace_until: None,
             unheard_until: None,
-            incompatible: &self.workload.suspending_versions(&table),
+            incompatible: &self.workload.suspending_versions(table.compat_versions()),
             settings: self.settings,
         };
         decide(&facts, self.now())

@@ -5,15 +5,14 @@ use std::time::{Duration, Instant};
 use evenkeel_ids::NodeId;
 
 use super::simulated::World;
-use crate::place::Added;
 use crate::{
     blocklist::BlocklistNews,
     fixture::at,
     goal::Goal,
     place::{
-        Constraint, Elimination, NodeTable, Ranking, SoftViolations, UnitNode, Verdict, Want, explain_node,
-        place,
+        Added, Elimination, NodeTable, Ranking, SoftViolations, UnitNode, Verdict, Want, explain_node, place,
     },
+    report::Constraint,
     workload::Slot,
 };
 
@@ -87,7 +86,7 @@ fn full_reconcile_and_one_failure_of_ten_thousand_slots_are_quick() {
     world.fail_slot(77, 1);
     let (slots, table) = (world.slots(), world.table());
     let groups = std::collections::BTreeMap::new();
-    let facts = crate::reconcile::UnitFacts {
+    let facts = crate::unit_pass::UnitFacts {
         workload: &world.workload,
         unit_id: &world.unit_id,
         table: &table,
@@ -107,8 +106,8 @@ fn full_reconcile_and_one_failure_of_ten_thousand_slots_are_quick() {
         dependencies: &crate::change::Independent,
         errors: &[],
         health: &std::collections::BTreeMap::new(),
-        survey: &crate::health::NoSurvey,
-        recovery: &crate::health::RecoveryFacts::default(),
+        survey: &crate::unit_pass::NoSurvey,
+        recovery: &crate::unit_pass::RecoveryFacts::default(),
         grace_until: None,
         unheard_until: None,
         incompatible: &[],

@@ -6,8 +6,7 @@ use crate::{
     goal::Goal,
     place::Verdict,
     settings::FailureAction,
-    supervise::{UpdateEvent, UpdateState},
-    workload::{Slot, SlotTasks, Task, TaskState},
+    workload::{Slot, SlotTasks, Task, TaskState, UpdateEvent, UpdateState},
 };
 
 fn updated_one_by_one(goal: Goal, nodes: usize) -> World {

@@ -4,16 +4,15 @@ use evenkeel_domain::orchestration::OnExhausted;
 
 use super::{history_of, simulated::*};
 use crate::{
-    engine::StoredPlan,
     facts::Availability,
     fixture::deployment_policy,
     goal::Goal,
-    reconcile::{InstanceFailure, UnitPlan},
+    plan::{InstanceFailure, UnitPlan},
     report::{Blocked, FrozenLevel},
     settings::{FailureAction, UpdateOrder},
-    supervise::{UpdateEvent, UpdateState},
     time::secs_since,
-    workload::{Slot, SlotTasks, Workload, WorkloadRecord},
+    unit_pass::stored_plan,
+    workload::{Slot, SlotTasks, UpdateEvent, UpdateState, Workload, WorkloadRecord},
 };
 
 fn running(count: u32, nodes: usize, change: impl FnOnce(&mut Workload)) -> World {
@@ -493,7 +492,7 @@ fn failure_belongs_to_the_version_that_failed_though_the_same_plan_rolls_back() 
         ..UnitPlan::default()
     };
     let record = WorkloadRecord::new(&deployment_policy());
-    let stored = world.with_facts(|facts, now| StoredPlan::new(&plan, facts, &record, now));
+    let stored = world.with_facts(|facts, now| stored_plan(&plan, facts, &record, now));
     let versions = stored.instances.iter().filter_map(|(_, row)| Some(row.failed.as_ref()?.version));
     assert_eq!(versions.collect::<Vec<_>>(), [failed]);
 }
