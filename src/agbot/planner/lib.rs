@@ -14,7 +14,7 @@
 //! - state, and queries about it: [`model`], [`status`], [`terms`]
 //! - a decision under construction: `pass`, [`unit_pass`], and what it is about: `focus`
 //! - decisions about a workload unit: `recovery`, [`supervise`], [`user_action`], [`reconcile`], [`engine`]
-//! - decisions about agreements and groups: `agreement_end`, `acknowledgement`, `messages`, [`rolling`], `pair`, [`agent_upgrade`]
+//! - decisions about agreements and groups: `group_members`, `agreement_end`, `acknowledgement`, `messages`, [`rolling`], `pair`, [`agent_upgrade`]
 //! - what is reported and shown: [`health_checks`], [`explain`], [`placements`], [`preview`], [`outdated`]
 //!
 //! Source: design 4; orchestration B11, E3, E4, E5.

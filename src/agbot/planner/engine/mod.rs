@@ -241,7 +241,7 @@ fn plan(pass: &mut Pass<'_>, unit_id: &UnitId, slots: Option<BTreeSet<Slot>>) {
 }
 
 /// Returns what waits in a workload unit by the decision that its owner would take.
-pub(crate) fn explain_unit(model: &Model, unit_id: &UnitId, now: Timestamp) -> Vec<(Step, Blocked)> {
+pub(crate) fn waiting_steps(model: &Model, unit_id: &UnitId, now: Timestamp) -> Vec<(Step, Blocked)> {
     let mut pass = Pass::to_explain(model, now);
     plan(&mut pass, unit_id, None);
     pass.unit_reports.remove(unit_id).map(|report| report.blocked).unwrap_or_default()

@@ -10,7 +10,10 @@ use super::{explain, waits::Waits};
 use crate::{
     model::Model,
     report::{Blocked, Constraint, EliminatedNode},
-    status::{self, ExplainedConstraint, NODE_COUNT, PartExplanation, Question, explain_unit, numbers_of},
+    status::{
+        self, ExplainedConstraint, NODE_COUNT, PartExplanation, Question, explain_unit, numbers_of,
+        with_tasks,
+    },
     workload::Step,
 };
 
@@ -45,7 +48,10 @@ fn explain_with(
     question: Question<'_>,
     blocked: &[(Step, Blocked)],
 ) -> Option<PartExplanation> {
-    explain_unit(model, question, blocked).unwrap_or_else(|| explain_pairs(model, question))
+    match with_tasks(model, question.part) {
+        Some(unit) => explain_unit(model, unit, question, blocked),
+        None => explain_pairs(model, question),
+    }
 }
 
 /// Explains a policy without tasks, by the placement of each pair.

@@ -9,6 +9,7 @@ use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
 use crate::{
+    engine,
     model::{Model, UnitRecord, WaitingInstance},
     report::Blocked,
     workload::{Cause, Step, UnitId},
@@ -38,7 +39,7 @@ impl<'m> Waits<'m> {
         }
         let blocked: WaitingSteps = match self.model.lease_for_unit(unit_id) {
             Some(_) => unit.blocked.as_slice().into(),
-            None => crate::engine::explain_unit(self.model, unit_id, self.now).into(),
+            None => engine::waiting_steps(self.model, unit_id, self.now).into(),
         };
         self.found.borrow_mut().insert(unit_id.clone(), blocked.clone());
         blocked

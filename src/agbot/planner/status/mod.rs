@@ -13,7 +13,7 @@ mod unit_view;
 pub(crate) use agreements::nodes as nodes_of_part;
 pub use instance::{InstanceStatus, MonitorState, Violation};
 pub use placement::{ExplainedConstraint, PartExplanation, Question};
-pub(crate) use placement::{NODE_COUNT, explain_unit, given_up, numbers_of, why_given_up};
+pub(crate) use placement::{NODE_COUNT, explain_unit, given_up, numbers_of, why_given_up, with_tasks};
 pub use standing::{Removal, removal_of};
 pub(crate) use standing::{Standing, standing_of, standing_of_service};
 pub(crate) use texts::lost_instance_wait;

@@ -159,8 +159,8 @@ impl<'a> Source<'a> {
     fn unplaced(&self, id: &UnitId, unit: &UnitRecord, target: u32) -> Option<String> {
         if self.model.lease_for_unit(id).is_none() {
             let question = Question { part: id, node: None, is_complete: false, now: self.now };
-            let found =
-                explain_unit(self.model, question, &[]).flatten().filter(|one| one.placed < one.requested)?;
+            let found = explain_unit(self.model, (unit, self.workload), question, &[])
+                .filter(|one| one.placed < one.requested)?;
             return Some(found.numbers());
         }
         let summary = &unit.unplaced.as_ref()?.summary;

@@ -92,17 +92,24 @@ pub struct Question<'a> {
     pub now: Timestamp,
 }
 
-/// Explains where the instances of a workload unit with tasks are, or would be. `blocked`: the steps that wait; without them it is explained
-/// apart from that. None without tasks.
+/// Returns a workload unit with its workload; none without tasks.
+pub(crate) fn with_tasks<'m>(model: &'m Model, part: &UnitId) -> Option<(&'m UnitRecord, &'m Workload)> {
+    let unit = model.workload_unit(part).filter(|unit| unit.is_wanted)?;
+    Some((unit, model.workload_of(&part.policy)?))
+}
+
+/// Explains where the instances of a workload unit with tasks are, or would be; none when it does not have the node in question.
+///
+/// # Shape
+/// `blocked`: the steps that wait; without them it is explained apart from that.
 pub(crate) fn explain_unit(
     model: &Model,
+    (unit, workload): (&UnitRecord, &Workload),
     question: Question<'_>,
     blocked: &[(Step, Blocked)],
-) -> Option<Option<PartExplanation>> {
-    let unit = model.workload_unit(question.part).filter(|unit| unit.is_wanted)?;
-    let workload = model.workload_of(&question.part.policy)?;
+) -> Option<PartExplanation> {
     let gone_group = model.gone_group(question.part);
-    Some(Explainer { gone_group, ..Explainer::new(workload, question, unit, blocked) }.explain())
+    Explainer { gone_group, ..Explainer::new(workload, question, unit, blocked) }.explain()
 }
 
 /// Returns why the slots whose last tasks ended have no instances and get none, with their numbers.
