@@ -68,8 +68,14 @@ pub(crate) fn check(world: &mut World) {
     world.trace_line(format!("a user plans {write:?} of {policy}, which lists {expected:?}, and writes it"));
     world.exchange.put_policy(facts);
     world.edited_at_millis = world.millis;
+    // Some moves wait for a time of the policy.
+    let is_carried_out = |world: &World| {
+        world.steps.is_multiple_of(16)
+            && is_at_rest(world)
+            && changes(&before, &instances(world, &policy)) == expected
+    };
     world.run_for(READ_SECS);
-    world.run_until(CARRY_OUT_SECS, |world| world.steps.is_multiple_of(64) && is_at_rest(world));
+    world.run_until(CARRY_OUT_SECS, is_carried_out);
     world.run_for(READ_SECS);
     if world.checker.violation.is_some() {
         return;
