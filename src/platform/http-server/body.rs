@@ -1,4 +1,4 @@
-//! Bodies of requests: the time in which they must arrive, and the total memory that they may use.
+//! Bodies of requests: the time in which they must arrive, and the memory that they may take together. The memory for responses.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,7 +18,10 @@ use crate::limit::client_prefix;
 /// Bytes of a body that are not counted, so that ordinary requests are admitted regardless of the number of large ones.
 const UNCOUNTED_BYTES: usize = 16 * 1024;
 
-/// The memory for bodies of requests without a response yet.
+/// Bytes of a part of a response that are not counted, for the same reason.
+const UNCOUNTED_PART: usize = 64 * 1024;
+
+/// The memory for bodies of requests whose responses do not exist yet, or for responses that clients have not read yet.
 #[derive(Debug)]
 pub(crate) struct BodyBudget {
     limit: usize,
@@ -119,6 +122,67 @@ impl Drop for HeldBody {
     }
 }
 
+/// The memory for the response to one client.
+#[derive(Debug)]
+pub(crate) struct ResponseMemory {
+    budget: Arc<BodyBudget>,
+    client: IpAddr,
+}
+
+impl ResponseMemory {
+    pub fn new(budget: Arc<BodyBudget>, client: IpAddr) -> Self {
+        Self { budget, client: client_prefix(client) }
+    }
+
+    /// Returns whether there is room for a response, as far as its size is known before it is sent.
+    pub fn has_room(&self, body: &impl HttpBody) -> bool {
+        let bytes = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        if bytes <= UNCOUNTED_PART {
+            return true;
+        }
+        let is_held = self.budget.try_hold(self.client, bytes);
+        if is_held {
+            self.budget.release(self.client, bytes);
+        }
+        is_held
+    }
+
+    /// Counts a part of the response until it is sent or dropped.
+    ///
+    /// # Errors
+    /// When there is no room for it: the response breaks off.
+    pub fn hold(&self, part: Frame<Bytes>) -> Result<Frame<Bytes>, axum::Error> {
+        let bytes = part.data_ref().map_or(0, Bytes::len);
+        if bytes <= UNCOUNTED_PART {
+            return Ok(part);
+        }
+        if !self.budget.try_hold(self.client, bytes) {
+            return Err(axum::Error::new(io::Error::other("there is no memory for the response")));
+        }
+        let (budget, client) = (self.budget.clone(), self.client);
+        Ok(part.map_data(|bytes| Bytes::from_owner(HeldPart { bytes, budget, client })))
+    }
+}
+
+/// A part of a response that waits for its client.
+struct HeldPart {
+    bytes: Bytes,
+    budget: Arc<BodyBudget>,
+    client: IpAddr,
+}
+
+impl AsRef<[u8]> for HeldPart {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for HeldPart {
+    fn drop(&mut self) {
+        self.budget.release(self.client, self.bytes.len());
+    }
+}
+
 /// A request's body that fails when it takes too long to arrive, or when there is no memory for it.
 pub(crate) struct LimitedBody {
     body: Incoming,
@@ -200,6 +264,26 @@ mod tests {
         body_of(&budget, "192.0.2.2").receive(UNCOUNTED_BYTES + 60 * KIB).unwrap();
         drop(first);
         body_of(&budget, "192.0.2.1").receive(UNCOUNTED_BYTES + 100 * KIB).unwrap();
+        let held = budget.lock();
+        assert_eq!((held.total, held.by_client.len()), (0, 0), "nothing is held any longer");
+    }
+
+    #[test]
+    fn parts_of_responses_are_counted_until_they_are_sent() {
+        let budget = budget();
+        let memory = |address: &str| ResponseMemory::new(budget.clone(), address.parse().unwrap());
+        let part = |bytes: usize| Frame::data(Bytes::from(vec![b'x'; bytes]));
+        let first = memory("192.0.2.1");
+        let held = first.hold(part(90 * KIB)).unwrap().into_data().unwrap();
+        let rest = held.slice(10..);
+        assert!(first.hold(part(70 * KIB)).is_err(), "more than the share of a client");
+        assert!(!first.has_room(&axum::body::Body::from(vec![b'x'; 70 * KIB])));
+        assert!(first.hold(part(UNCOUNTED_PART)).is_ok() && first.has_room(&Body::from("small")));
+        assert!(memory("192.0.2.2").hold(part(90 * KIB)).is_ok());
+        drop(held);
+        assert!(first.hold(part(70 * KIB)).is_err(), "a part of it is not sent yet");
+        drop(rest);
+        assert!(first.has_room(&Body::from(vec![b'x'; 70 * KIB])) && first.hold(part(70 * KIB)).is_ok());
         let held = budget.lock();
         assert_eq!((held.total, held.by_client.len()), (0, 0), "nothing is held any longer");
     }

@@ -22,8 +22,8 @@ use tower::Service;
 
 use super::HttpLimits;
 use super::activity::{Activity, RequestInFlight};
-use super::body::{HeldBody, LimitedBody};
-use super::middleware::{Admitted, Client, Middleware, no_memory};
+use super::body::{HeldBody, LimitedBody, ResponseMemory};
+use super::middleware::{Admitted, Client, Middleware, no_memory, unread_responses};
 use evenkeel_runtime::metrics::{Counter, Metrics};
 use evenkeel_runtime::request_id::{REQUEST_ID, RequestId};
 
@@ -220,7 +220,13 @@ impl Future for RequestUnderWay {
         if this.held.take().is_some_and(|held| held.is_refused()) {
             response = no_memory();
         }
+        let mut memory = None;
         if let Some((middleware, admitted)) = this.admitted.take() {
+            let of_client = middleware.response_memory(&admitted.client);
+            if !of_client.has_room(response.body()) {
+                response = unread_responses();
+            }
+            memory = Some(of_client);
             response = admitted.finish(&middleware, response);
         }
         response.headers_mut().insert(REQUEST_ID.clone(), this.id.header());
@@ -228,7 +234,7 @@ impl Future for RequestUnderWay {
         if let Some(request) = &in_flight {
             request.count(response.status());
         }
-        Poll::Ready(Ok(response.map(|body| TrackedBody { body, _in_flight: in_flight })))
+        Poll::Ready(Ok(response.map(|body| TrackedBody { body, memory, _in_flight: in_flight })))
     }
 }
 
@@ -236,6 +242,7 @@ impl Future for RequestUnderWay {
 #[derive(Debug)]
 pub struct TrackedBody {
     body: Body,
+    memory: Option<ResponseMemory>,
     _in_flight: Option<RequestInFlight>,
 }
 
@@ -247,7 +254,11 @@ impl HttpBody for TrackedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else { return Poll::Pending };
+        Poll::Ready(match (&self.memory, frame) {
+            (Some(memory), Some(Ok(part))) => Some(memory.hold(part)),
+            (_, frame) => frame,
+        })
     }
 
     fn is_end_stream(&self) -> bool {

@@ -310,6 +310,37 @@ async fn body_without_memory_is_refused_and_small_ones_pass() {
 }
 
 #[tokio::test]
+async fn large_responses_that_are_not_read_leave_no_memory_for_more() {
+    let router = Router::new()
+        .route("/large", get(|| async { vec![b'x'; 8_000_000] }))
+        .route("/small", get(|| async { "small" }));
+    let settings = MiddlewareSettings { response_memory: 20_000_000, ..MiddlewareSettings::default() };
+    let handler = RequestHandler::from(router).behind(Middleware::new(settings));
+    let running = start(handler, HttpLimits::default()).await;
+    let request = "GET /large HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let mut unread = Vec::new();
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut begin = [0; 12];
+        stream.read_exact(&mut begin).await.unwrap();
+        assert_eq!(&begin, b"HTTP/1.1 200");
+        unread.push(stream);
+    }
+    let refused = converse(running.address, request).await;
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after: 1"), "{refused:.200}");
+    let small = converse(running.address, &request.replace("large", "small")).await;
+    assert!(small.ends_with("small"), "{small}");
+    drop(unread);
+    let again = tokio::time::timeout(Duration::from_secs(20), async {
+        while !converse(running.address, request).await.starts_with("HTTP/1.1 200") {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    assert!(again.await.is_ok(), "the memory of responses whose clients are gone is free");
+}
+
+#[tokio::test]
 async fn client_that_does_not_read_is_cut_off() {
     struct NotifyOnDrop(Arc<Notify>);
     impl Drop for NotifyOnDrop {

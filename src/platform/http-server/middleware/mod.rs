@@ -17,7 +17,7 @@ pub use cross_origin::{AllowedOrigins, NoOrigin};
 use cross_origin::{Verdict, judge};
 pub use headers::{NoTransportSecurity, TransportSecurity};
 
-use crate::body::{BodyBudget, HeldBody};
+use crate::body::{BodyBudget, HeldBody, ResponseMemory};
 use crate::limit::{AddressLimit, Rate, TrustedProxies};
 
 /// Settings of a [`Middleware`].
@@ -33,6 +33,8 @@ pub struct MiddlewareSettings {
     pub transport_security: TransportSecurity,
     /// Maximum number of bytes of large request bodies in memory at the same time; one client may use a quarter of them.
     pub body_memory: usize,
+    /// Bytes of large parts of responses that clients have not read yet; one client may hold a quarter of them.
+    pub response_memory: usize,
 }
 
 impl Default for MiddlewareSettings {
@@ -43,6 +45,7 @@ impl Default for MiddlewareSettings {
             origins: AllowedOrigins::default(),
             transport_security: TransportSecurity::default(),
             body_memory: 64 * 1024 * 1024,
+            response_memory: 1024 * 1024 * 1024,
         }
     }
 }
@@ -64,6 +67,7 @@ struct Inner {
     settings: MiddlewareSettings,
     addresses: AddressLimit,
     bodies: Arc<BodyBudget>,
+    responses: Arc<BodyBudget>,
 }
 
 /// The other end of a request's connection.
@@ -110,12 +114,18 @@ impl Middleware {
     pub fn new(settings: MiddlewareSettings) -> Self {
         let addresses = AddressLimit::new(settings.address_rate);
         let bodies = Arc::new(BodyBudget::new(settings.body_memory, settings.body_memory_per_client()));
-        Self(Arc::new(Inner { settings, addresses, bodies }))
+        let responses = Arc::new(BodyBudget::new(settings.response_memory, settings.response_memory / 4));
+        Self(Arc::new(Inner { settings, addresses, bodies, responses }))
     }
 
     /// Begins to count the body of a request.
     pub(crate) fn hold_body(&self, client: &Client) -> HeldBody {
         HeldBody::new(self.0.bodies.clone(), client.address)
+    }
+
+    /// Begins to count the response to a request.
+    pub(crate) fn response_memory(&self, client: &Client) -> ResponseMemory {
+        ResponseMemory::new(self.0.responses.clone(), client.address)
     }
 
     /// Decides whether a request may pass to its handler.
@@ -173,6 +183,13 @@ fn too_many(wait: u64) -> Response {
 /// The response to a request for whose body there was no memory.
 pub(crate) fn no_memory() -> Response {
     let msg = "too many large requests are received at the same time, try again later";
+    let wait = [(header::RETRY_AFTER, HeaderValue::from(1))];
+    (StatusCode::SERVICE_UNAVAILABLE, wait, Json(json!({"code": "too busy", "msg": msg}))).into_response()
+}
+
+/// The response in place of one that finds no memory.
+pub(crate) fn unread_responses() -> Response {
+    let msg = "too many large responses to your address are not read yet, try again later";
     let wait = [(header::RETRY_AFTER, HeaderValue::from(1))];
     (StatusCode::SERVICE_UNAVAILABLE, wait, Json(json!({"code": "too busy", "msg": msg}))).into_response()
 }
