@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::{MOST_BYTES, by_id, only};
 use crate::{Client, ClientError, Path};
 
-/// Name of a policy that does not exist.
+/// Name of a policy and of an HA group that do not exist.
 const NO_POLICY: &str = "evenkeel-asks-for-rights";
 
 impl Client {
@@ -142,10 +142,23 @@ impl Client {
     }
 
     /// Returns whether the caller may read every node of an organization: a search by a policy that does not exist requires this permission.
+    /// An agbot without approval may search as well, but finds the nodes of its owner only; it may not read the statuses of a group.
     ///
     /// # Errors
     /// [`ClientError`] when the credentials are rejected or the exchange does not respond.
     pub async fn may_read_all_nodes(&self, org: &str) -> Result<bool, ClientError> {
+        if !self.may_search_nodes(org).await? {
+            return Ok(false);
+        }
+        match self.ha_group_status(org, NO_POLICY, NO_POLICY).await {
+            // An exchange without this route has no agbots without approval.
+            Ok(_) => Ok(true),
+            Err(ClientError::Status { status: 403, .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn may_search_nodes(&self, org: &str) -> Result<bool, ClientError> {
         let path = Path::org(org, &["business", "policies", NO_POLICY, "search"]);
         let response =
             self.send(Method::POST, &path, Some(Bytes::from_static(b"{\"changedSince\":0}"))).await?;

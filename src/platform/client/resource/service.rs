@@ -19,6 +19,14 @@ fn service_path(org: &str, service: &str, rest: &[&str]) -> Path {
     rest.iter().fold(Path::org(org, &["services", service]), |path, segment| path.push(segment))
 }
 
+/// Returns the filter that fits a name only: one with `%` is a pattern, and names may hold it.
+fn exactly(name: &str) -> String {
+    if !name.contains('%') {
+        return name.to_owned();
+    }
+    name.replace('\\', r"\\").replace('%', r"\%").replace('_', r"\_")
+}
+
 impl Client {
     /// The services with a name, and with a version and architecture when given.
     pub async fn find_services(
@@ -28,12 +36,12 @@ impl Client {
         version: Option<&str>,
         arch: Option<&str>,
     ) -> Result<BTreeMap<ServiceId, ServiceResponse>, ClientError> {
-        let mut path = Path::org(org, &["services"]).query("url", url);
+        let mut path = Path::org(org, &["services"]).query("url", &exactly(url));
         if let Some(version) = version {
-            path = path.query("version", version);
+            path = path.query("version", &exactly(version));
         }
         if let Some(arch) = arch {
-            path = path.query("arch", arch);
+            path = path.query("arch", &exactly(arch));
         }
         let found: Option<ServicesResponse> = self.get(path).await?;
         Ok(by_id(found.unwrap_or_default().services, ServiceId::from_text))
@@ -41,7 +49,8 @@ impl Client {
 
     /// The services with a name, as the exchange sent them.
     pub async fn service_records(&self, org: &str, url: &str) -> Result<Records, ClientError> {
-        let found: Option<Value> = self.get(Path::org(org, &["services"]).query("url", url)).await?;
+        let found: Option<Value> =
+            self.get(Path::org(org, &["services"]).query("url", &exactly(url))).await?;
         Ok(member_records(found, "services"))
     }
 
@@ -164,5 +173,17 @@ impl Client {
         service: &str,
     ) -> Result<Vec<DockAuthResponse>, ClientError> {
         Ok(self.get(service_path(org, service, &["dockauths"])).await?.unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_with_a_wildcard_fits_itself_only() {
+        assert_eq!(exactly("a_b\\c"), "a_b\\c");
+        assert_eq!(exactly("%"), "\\%");
+        assert_eq!(exactly("a%_\\"), "a\\%\\_\\\\");
     }
 }
