@@ -83,12 +83,12 @@ pub async fn list_of_node(
         .collect())
 }
 
-/// Lists the agreements of an agbot by id, those after the given one, at most `limit`; or one agreement.
+/// Lists the agreements of an agbot by id, those after the given one, at most `limit`; or one agreement, or those recorded with a node.
 pub async fn list_of_agbot(
     conn: &mut PgConnection,
-    org: &str,
-    agbot: &str,
+    (org, agbot): (&str, &str),
     agreement: Option<&str>,
+    node: Option<&str>,
     after: Option<&str>,
     limit: i64,
 ) -> Result<Vec<AgbotAgreementRow>, StoreError> {
@@ -97,6 +97,7 @@ pub async fn list_of_agbot(
         SELECT agreement, service AS "service: Json<JsonText>", state, updated_at AS "updated_at: jiff_sqlx::Timestamp", node
         FROM agbot_agreement
         WHERE org = $1 AND agbot = $2 AND ($3::text IS NULL OR agreement = $3) AND agreement > COALESCE($4::text, '')
+          AND ($6::text IS NULL OR node = $6)
         ORDER BY agreement
         LIMIT $5"#,
         org,
@@ -104,6 +105,7 @@ pub async fn list_of_agbot(
         agreement,
         after,
         limit,
+        node,
     )
     .fetch_all(conn)
     .await?;
@@ -433,7 +435,8 @@ mod tests {
         }
         org.add_agbot_agreement("a", "agbot-ended", "", None).await;
         let mut connection = org.connection().await;
-        let moved = list_of_agbot(&mut connection, &org, "a", Some("agbot-moved"), None, 10).await.unwrap();
+        let moved =
+            list_of_agbot(&mut connection, (&org, "a"), Some("agbot-moved"), None, None, 10).await.unwrap();
         assert!(moved.is_empty());
         let (owner, nobody) = (org.user("u"), org.user("w"));
         for (agreement, agbot, owner, expected) in [

@@ -151,6 +151,19 @@ fn creator(org: Option<String>, name: Option<String>) -> Option<UserId> {
     Some(UserId::new(&org?, &name?))
 }
 
+/// Counts the API keys of an account.
+pub async fn count_of_account(conn: &mut PgConnection, org: &str, account: &str) -> Result<i64, StoreError> {
+    let row = sqlx::query!(
+        r#"-- api_key.count_of_account
+        SELECT count(*) AS "count!" FROM api_key WHERE org = $1 AND account = $2"#,
+        org,
+        account,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(row.count)
+}
+
 /// Removes the keys that an account created for other accounts. Returns those accounts, each once.
 pub async fn delete_made_for_others(
     tx: &mut PgConnection,

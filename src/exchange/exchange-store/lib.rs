@@ -13,6 +13,7 @@ pub mod audit_state;
 pub mod change;
 pub mod departure;
 pub mod deployment_policy;
+pub mod document_bytes;
 pub mod facts;
 pub mod fencing;
 pub mod ha_group;

@@ -3,6 +3,7 @@
 use std::ops::Add;
 
 use evenkeel_access::right;
+use evenkeel_ids::{NodeId, UserId};
 use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
 use sqlx::PgConnection;
@@ -146,13 +147,29 @@ pub async fn list_to_node(
         .collect())
 }
 
+/// The nodes whose messages a reader of the mailbox of an agbot sees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Senders {
+    /// All.
+    All,
+    /// One node.
+    Node(NodeId),
+    /// The nodes of an account.
+    OwnedBy(UserId),
+}
+
 /// Lists messages to an agbot, oldest first.
 pub async fn list_to_agbot(
     conn: &mut PgConnection,
-    org: &str,
-    agbot: &str,
+    (org, agbot): (&str, &str),
+    senders: &Senders,
     filter: MessageFilter,
 ) -> Result<Vec<MessageRow>, StoreError> {
+    let (node, owner) = match senders {
+        Senders::All => (None, None),
+        Senders::Node(node) => (Some(node), None),
+        Senders::OwnedBy(owner) => (None, Some(owner)),
+    };
     let rows = sqlx::query!(
         r#"-- message.list_to_agbot
         SELECT message_id, node_org, node, public_key, message, sent_at AS "sent_at: jiff_sqlx::Timestamp",
@@ -160,6 +177,10 @@ pub async fn list_to_agbot(
         FROM agbot_message
         WHERE org = $1 AND agbot = $2 AND ($3::bigint IS NULL OR message_id = $3) AND expires_at > $4
           AND message_id > COALESCE($5::bigint, 0)
+          AND ($7::text IS NULL OR (node_org, node) = ($7, $8))
+          AND ($9::text IS NULL OR EXISTS (
+              SELECT 1 FROM node AS sender
+              WHERE sender.org = node_org AND sender.node = agbot_message.node AND sender.owner_org = $9 AND sender.owner = $10))
         ORDER BY message_id
         LIMIT $6"#,
         org,
@@ -168,6 +189,10 @@ pub async fn list_to_agbot(
         to_sql(filter.now) as _,
         filter.after,
         filter.limit,
+        node.map(NodeId::org),
+        node.map(NodeId::name),
+        owner.map(UserId::org),
+        owner.map(UserId::name),
     )
     .fetch_all(conn)
     .await?;
@@ -483,7 +508,8 @@ mod tests {
             let filter = page(after.map(|place: usize| to_node[place]), 2);
             assert_eq!(ids(list_to_node(&mut connection, &org, "n", filter).await.unwrap()), of(&to_node));
             let filter = page(after.map(|place: usize| to_agbot[place]), 2);
-            assert_eq!(ids(list_to_agbot(&mut connection, &org, "a", filter).await.unwrap()), of(&to_agbot));
+            let found = list_to_agbot(&mut connection, (&org, "a"), &Senders::All, filter).await.unwrap();
+            assert_eq!(ids(found), of(&to_agbot));
         }
     }
 

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
+use super::document_bytes::text_bytes;
 use super::node_spec::NodeSpecRow;
 use super::permitted::Permitted;
 
@@ -102,6 +103,26 @@ struct Raw {
     monitor_state_since: Option<jiff_sqlx::Timestamp>,
     compat_version: Option<i64>,
     agent_runs: Option<serde_json::Value>,
+}
+
+impl NodeRow {
+    /// Bytes of the record as JSON, as the column `record_bytes` counts them.
+    #[must_use]
+    pub fn record_bytes(&self) -> usize {
+        let texts = [
+            &self.name,
+            &self.node_type,
+            &self.pattern,
+            &self.msg_end_point,
+            &self.public_key,
+            &self.arch,
+            &self.cluster_namespace,
+        ];
+        let documents =
+            [&self.registered_services, &self.user_input, &self.software_versions, &self.heartbeat_intervals];
+        let texts = texts.into_iter().map(|text| text_bytes(text));
+        texts.chain(documents.map(|document| document.get().len())).sum()
+    }
 }
 
 impl From<Raw> for NodeRow {

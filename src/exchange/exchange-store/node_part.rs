@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
+use super::document_bytes::text_bytes;
 use super::node::JsonText;
 use super::permitted::Permitted;
 
@@ -30,6 +31,16 @@ pub struct NodePolicyRow {
     pub updated_at: Timestamp,
 }
 
+impl NodePolicyRow {
+    /// Bytes of the policy as JSON, as the column `bytes` counts them.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let texts = [&self.label, &self.description, &self.version].map(|text| text_bytes(text));
+        let documents = [&self.properties, &self.constraints, &self.deployment, &self.management];
+        texts.into_iter().chain(documents.map(|document| document.get().len())).sum()
+    }
+}
+
 /// The status of a node.
 #[derive(Debug, Clone)]
 pub struct NodeStatusRow {
@@ -43,6 +54,16 @@ pub struct NodeStatusRow {
     pub failures: JsonText,
     /// Last change.
     pub updated_at: Timestamp,
+}
+
+impl NodeStatusRow {
+    /// Bytes of the status as JSON, as the column `bytes` counts them.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let documents = [&self.connectivity, &self.services, &self.failures];
+        text_bytes(&self.running_services)
+            + documents.map(|document| document.get().len()).iter().sum::<usize>()
+    }
 }
 
 /// Errors of a node, or the status of a management policy on it.
@@ -323,6 +344,25 @@ pub async fn upsert_management_status(
     .execute(&mut **tx)
     .await?;
     Ok(())
+}
+
+/// Counts the statuses of other management policies on a node.
+pub async fn count_other_management_statuses(
+    conn: &mut PgConnection,
+    org: &str,
+    node: &str,
+    policy: &str,
+) -> Result<i64, StoreError> {
+    let row = sqlx::query!(
+        r#"-- node_part.count_other_management_statuses
+        SELECT count(*) AS "count!" FROM node_management_status WHERE org = $1 AND node = $2 AND policy <> $3"#,
+        org,
+        node,
+        policy,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(row.count)
 }
 
 /// Removes the status of a management policy on a node; false when there is none.

@@ -2,6 +2,7 @@
 
 use sqlx::PgConnection;
 
+use evenkeel_access::MULTI_TENANT_ORG;
 use evenkeel_store::StoreError;
 
 /// A reference to a service.
@@ -20,7 +21,7 @@ pub struct ServiceReference {
 }
 
 /// Finds the first reference (by position) to a service that does not exist. For a reader of one organization, given by `seen_from`, private
-/// services of others do not exist.
+/// services of others do not exist, apart from the shared organization, whose services are for the nodes of all.
 pub async fn find_missing(
     conn: &mut PgConnection,
     references: &[ServiceReference],
@@ -35,6 +36,7 @@ pub async fn find_missing(
     let archs: Vec<Option<&str>> = references.iter().map(|reference| reference.arch.as_deref()).collect();
     let versions: Vec<Option<&str>> =
         references.iter().map(|reference| reference.version.as_deref()).collect();
+    let visible = visible_orgs(seen_from);
     // The first condition uses an index; the second finds the same service under another spelling of its url.
     let row = sqlx::query!(
         r#"-- referenced_service.find_missing
@@ -46,14 +48,14 @@ pub async fn find_missing(
                 WHERE service.org = wanted.org AND service.url = wanted.url
                     AND (wanted.arch IS NULL OR service.arch = wanted.arch)
                     AND (wanted.version IS NULL OR service.version = wanted.version)
-                    AND ($6::text IS NULL OR service.org = $6 OR service.is_public))
+                    AND ($6::text[] IS NULL OR service.org = ANY ($6) OR service.is_public))
             AND NOT EXISTS (
                 SELECT 1 FROM service
                 WHERE service.org = wanted.org
                     AND service.service = wanted.id_base || '_' || service.version || '_' || service.arch
                     AND (wanted.arch IS NULL OR service.arch = wanted.arch)
                     AND (wanted.version IS NULL OR service.version = wanted.version)
-                    AND ($6::text IS NULL OR service.org = $6 OR service.is_public))
+                    AND ($6::text[] IS NULL OR service.org = ANY ($6) OR service.is_public))
         ORDER BY wanted.position
         LIMIT 1"#,
         &orgs as &[&str],
@@ -61,11 +63,16 @@ pub async fn find_missing(
         &bases as &[&str],
         &archs as &[Option<&str>],
         &versions as &[Option<&str>],
-        seen_from,
+        visible.as_deref() as _,
     )
     .fetch_optional(conn)
     .await?;
     Ok(row.and_then(|row| usize::try_from(row.position - 1).ok()))
+}
+
+/// Returns the organizations whose private services a reader of one organization may refer to; `None` for all.
+fn visible_orgs(seen_from: Option<&str>) -> Option<Vec<&str>> {
+    seen_from.map(|org| vec![org, MULTI_TENANT_ORG])
 }
 
 /// Lists the versions of each referenced service: position of the reference and version, in no particular order.

@@ -2,9 +2,10 @@
 
 use sqlx::PgConnection;
 
+use evenkeel_access::MULTI_TENANT_ORG;
 use evenkeel_store::StoreError;
 
-/// Lists the deployment policies, `org/policy`, whose scope names an HA group.
+/// Lists the deployment policies, `org/policy`, whose scope names an HA group: those of its organization and of the shared one.
 pub async fn list_policies_of_group(
     conn: &mut PgConnection,
     org: &str,
@@ -14,12 +15,13 @@ pub async fn list_policies_of_group(
         r#"-- scope.list_policies_of_group
         SELECT org, policy
         FROM deployment_policy
-        WHERE orchestration -> 'scope' -> 'haGroups' IS NOT NULL
+        WHERE org IN ($1, $3) AND orchestration -> 'scope' -> 'haGroups' IS NOT NULL
           AND ((orchestration -> 'scope' -> 'haGroups')::jsonb ? ($1 || '/' || $2)
                OR org = $1 AND (orchestration -> 'scope' -> 'haGroups')::jsonb ? $2)
         ORDER BY org, policy"#,
         org,
         group,
+        MULTI_TENANT_ORG,
     )
     .fetch_all(conn)
     .await?;

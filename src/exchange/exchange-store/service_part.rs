@@ -149,6 +149,19 @@ pub async fn find_dockauth(
     .await?)
 }
 
+/// Counts the registry credentials of a service.
+pub async fn count_dockauths(conn: &mut PgConnection, org: &str, service: &str) -> Result<i64, StoreError> {
+    let row = sqlx::query!(
+        r#"-- service_part.count_dockauths
+        SELECT count(*) AS "count!" FROM service_dockauth WHERE org = $1 AND service = $2"#,
+        org,
+        service,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(row.count)
+}
+
 /// Updates the time of existing equal credentials; returns their number, `None` when there are none.
 pub async fn touch_dockauth(
     tx: &mut Permitted<right::ServiceWrite>,

@@ -92,6 +92,38 @@ pub async fn find_content(
     })
 }
 
+/// Counts the other keys of a holder.
+pub async fn count_others(
+    conn: &mut PgConnection,
+    holder: KeyHolder,
+    (org, id, key): (&str, &str, &str),
+) -> Result<i64, StoreError> {
+    Ok(match holder {
+        KeyHolder::Service => {
+            sqlx::query_scalar!(
+                r#"-- signing_key.count_others_of_service
+                SELECT count(*) AS "count!" FROM service_key WHERE org = $1 AND service = $2 AND key_id <> $3"#,
+                org,
+                id,
+                key,
+            )
+            .fetch_one(conn)
+            .await?
+        }
+        KeyHolder::Pattern => {
+            sqlx::query_scalar!(
+                r#"-- signing_key.count_others_of_pattern
+                SELECT count(*) AS "count!" FROM pattern_key WHERE org = $1 AND pattern = $2 AND key_id <> $3"#,
+                org,
+                id,
+                key,
+            )
+            .fetch_one(conn)
+            .await?
+        }
+    })
+}
+
 /// Adds or replaces a key.
 ///
 /// # Errors
