@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use evenkeel_exchange::{ExchangeSettings, MailboxLimits, RateLimits, Volume};
+use evenkeel_exchange::{DocumentBytes, ExchangeSettings, MailboxLimits, RateLimits, Volume};
 use evenkeel_http_server::HttpLimits;
 use evenkeel_http_server::limit::{LoginLimits, Rate};
 use evenkeel_http_server::middleware::{Middleware, MiddlewareSettings, TransportSecurity};
@@ -97,6 +97,8 @@ settings! {
         strict_transport_security: String = "strict-transport-security", "EVENKEEL_STRICT_TRANSPORT_SECURITY";
         /// Memory in bytes for large request bodies that are received at the same time; one address may use a quarter of it [default: 67108864].
         request_body_memory: usize = "request-body-memory", "EVENKEEL_REQUEST_BODY_MEMORY";
+        /// Memory in bytes for large responses that clients have not read yet; one address may use a quarter of it [default: 1073741824].
+        response_memory: usize = "response-memory", "EVENKEEL_RESPONSE_MEMORY";
         /// File that holds the token with which /metrics names policies, units and groups; without it none are named.
         metrics_token_file: PathBuf = "metrics-token-file", "EVENKEEL_METRICS_TOKEN_FILE";
     }
@@ -121,6 +123,7 @@ impl ClientOptions {
                 None => TransportSecurity::default(),
             },
             body_memory: self.request_body_memory.unwrap_or(usual.body_memory),
+            response_memory: self.response_memory.unwrap_or(usual.response_memory),
         };
         Ok(settings)
     }
@@ -193,6 +196,15 @@ settings! {
         max_agbot_messages: u32 = "max-agbot-messages", "EVENKEEL_MAX_AGBOT_MESSAGES";
         /// Most bytes of messages in the mailbox of an agbot; half as many of one organization [default: 268435456].
         max_agbot_message_bytes: u32 = "max-agbot-message-bytes", "EVENKEEL_MAX_AGBOT_MESSAGE_BYTES";
+        /// Most bytes that the nodes of one account have together beyond 4 KiB of each record and policy and 16 KiB of each status and
+        /// list of errors; 0 for no limit [default: 67108864].
+        max_account_node_bytes: u64 = "max-account-node-bytes", "EVENKEEL_MAX_ACCOUNT_NODE_BYTES";
+        /// Most bytes that the services of one account, and their policies, have together beyond 8 KiB of each; 0 for no limit
+        /// [default: 67108864].
+        max_account_service_bytes: u64 = "max-account-service-bytes", "EVENKEEL_MAX_ACCOUNT_SERVICE_BYTES";
+        /// Most bytes that the patterns, deployment policies and management policies of one account have together beyond 8 KiB of
+        /// each; 0 for no limit [default: 16777216].
+        max_account_policy_bytes: u64 = "max-account-policy-bytes", "EVENKEEL_MAX_ACCOUNT_POLICY_BYTES";
     }
 }
 
@@ -207,6 +219,7 @@ impl LimitOptions {
             failed_login: clients.failed_login_rate(),
         };
         settings.mailboxes = self.mailboxes();
+        settings.document_bytes = self.document_bytes();
         if let Some(days) = self.audit_days {
             settings.audit_age = (days > 0).then(|| Duration::from_secs(u64::from(days) * 86_400));
         }
@@ -226,6 +239,19 @@ impl LimitOptions {
             agbot,
             agbot_org: half(agbot),
             agbot_sender: usual.agbot_sender,
+        }
+    }
+}
+
+impl LimitOptions {
+    fn document_bytes(&self) -> DocumentBytes {
+        let usual = DocumentBytes::default();
+        let limit =
+            |given: Option<u64>, usual| given.map_or(usual, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
+        DocumentBytes {
+            nodes: limit(self.max_account_node_bytes, usual.nodes),
+            services: limit(self.max_account_service_bytes, usual.services),
+            policies: limit(self.max_account_policy_bytes, usual.policies),
         }
     }
 }

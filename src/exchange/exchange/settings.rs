@@ -71,6 +71,8 @@ pub struct ExchangeSettings {
     pub login_slots: usize,
     /// Limits of contract section 8.
     pub limits: Limits,
+    /// Limits on the bytes of documents.
+    pub document_bytes: DocumentBytes,
     /// Limits on mailboxes.
     pub mailboxes: MailboxLimits,
     /// Age at which changes are removed.
@@ -115,6 +117,25 @@ pub struct Limits {
     pub served_entries: i64,
     /// Messages in one mailbox.
     pub messages: i64,
+}
+
+/// Bytes that the documents of an account may have together beyond a share that each document may have; 0 switches a limit off.
+#[derive(Debug, Clone)]
+pub struct DocumentBytes {
+    /// Nodes, with their policies, statuses and errors.
+    pub nodes: i64,
+    /// Services, with their policies.
+    pub services: i64,
+    /// Patterns, deployment policies and management policies.
+    pub policies: i64,
+}
+
+impl Default for DocumentBytes {
+    /// With the shares of as many nodes and policies as an account may own, the lists that an agbot reads keep below their limits of 256 MiB
+    /// and 64 MiB.
+    fn default() -> Self {
+        DocumentBytes { nodes: 64 * MIB, services: 64 * MIB, policies: 16 * MIB }
+    }
 }
 
 /// Limits on mailboxes; a message counts with the key of its sender.
@@ -181,6 +202,7 @@ impl Default for ExchangeSettings {
             // Half of the processors, so that a flood of logins leaves the other half to all other requests.
             login_slots: std::thread::available_parallelism().map_or(1, |count| count.get().div_ceil(2)),
             limits: Limits::default(),
+            document_bytes: DocumentBytes::default(),
             mailboxes: MailboxLimits::default(),
             change_age: Duration::from_secs(14_400),
             cleanup_period: Duration::from_secs(1_800),

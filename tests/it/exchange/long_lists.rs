@@ -123,9 +123,18 @@ async fn search_without_pages_finds_every_node_once_in_order() {
     }
     // Many nodes changed at the same instant: the order continues by id.
     let fill = "
-        INSERT INTO node
-        SELECT (jsonb_populate_record(seed, jsonb_build_object('node', 'many-' || n))).*
-        FROM node AS seed, generate_series(1, 2500) AS n WHERE seed.org = 'o' AND seed.node = 'seed';
+        DO $$
+        DECLARE
+            written text;
+        BEGIN
+            SELECT string_agg(quote_ident(attname), ', ') INTO written FROM pg_attribute
+            WHERE attrelid = 'node'::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = '';
+            EXECUTE format(
+                'INSERT INTO node (%1$s) SELECT %1$s FROM (
+                    SELECT (jsonb_populate_record(seed, jsonb_build_object(''node'', ''many-'' || n))).*
+                    FROM node AS seed, generate_series(1, 2500) AS n WHERE seed.org = ''o'' AND seed.node = ''seed''
+                ) AS filled', written);
+        END $$;
         INSERT INTO node_heartbeat (org, node, seen_at)
         SELECT org, node, now() FROM node WHERE org = 'o' ON CONFLICT DO NOTHING;
         UPDATE node SET updated_at = updated_at - interval '1 day' WHERE node LIKE 'many-%00'";

@@ -57,7 +57,8 @@ impl View<'_> {
         match change.category.as_str() {
             "mgmtpolicy" | "service" | "org" => change.resource != ORG_SETTINGS,
             "node" => {
-                change.id == self.caller.id && !matches!(change.resource.as_str(), TASK_STATUS | NODE_REPORT)
+                let is_itself = change.org == self.caller.org && change.id == self.caller.id;
+                is_itself && !matches!(change.resource.as_str(), TASK_STATUS | NODE_REPORT)
             }
             _ => false,
         }
@@ -84,5 +85,40 @@ fn concerns_agbot(change: &SequencedChange) -> bool {
         "nodemsgs" | "nodestatus" | TASKS => false,
         "nodeagreements" | "agbotagreements" => change.operation != "created/modified",
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns whether a node sees a change to a node in the feed of an organization.
+    fn node_sees(caller: &str, org: &str, changed: (&str, &str)) -> bool {
+        let (caller_org, id) = caller.split_once('/').expect("an organization");
+        let caller = Caller {
+            role: Role::Node,
+            org: caller_org.to_owned(),
+            id: id.to_owned(),
+            owner: None,
+            api_key: None,
+        };
+        let change = SequencedChange {
+            change_id: 1,
+            org: changed.0.to_owned(),
+            id: changed.1.to_owned(),
+            category: "node".to_owned(),
+            resource: "nodemsgs".to_owned(),
+            operation: "created".to_owned(),
+            is_public: false,
+            changed_at: jiff::Timestamp::UNIX_EPOCH,
+        };
+        View { caller: &caller, org, orgs: &[], knows_extensions: true }.shows(&change)
+    }
+
+    #[test]
+    fn node_sees_itself_and_no_node_of_the_same_name_elsewhere() {
+        assert!(node_sees("o/n", "o", ("o", "n")));
+        assert!(!node_sees("o/n", "o", ("o", "m")));
+        assert!(!node_sees("o/n", "IBM", ("IBM", "n")));
     }
 }

@@ -9,6 +9,7 @@ use evenkeel_api::{Either, List, NoContent};
 use evenkeel_domain::review;
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::change::Change;
+use evenkeel_exchange_store::document_bytes::CountedDocument;
 use evenkeel_exchange_store::management_policy::{self, ManagementPolicyFilter, ManagementPolicyRow};
 use evenkeel_exchange_store::node_limit::lock_owner;
 use evenkeel_ids::UserId;
@@ -30,6 +31,7 @@ use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::operation::row::{delete, get, post, put};
 use crate::operation::{Content, ExchangeRequest, Op, Operation, OrgPath, ResourcePath};
+use crate::routes::document_bytes::SizeBefore;
 use crate::routes::reference::Warned;
 use crate::routes::shape::OneOrAttribute;
 use crate::{ApiError, Exchange};
@@ -152,7 +154,9 @@ async fn create_management_policy(
         lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
         let owned = management_policy::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
         require_below_limit("management policies", owned, exchange.settings().limits.management_policies)?;
+        let size = SizeBefore::measure(&mut tx, CountedDocument::ManagementPolicy, org, id).await?;
         management_policy::insert(&mut tx, &row).await?;
+        size.require_room(&mut tx, &exchange.settings(), org, id).await?;
         tx.finish([change(org, id, "created")])
     })
     .await
@@ -181,9 +185,11 @@ async fn replace_management_policy(
     let warnings = warnings(exchange, &request)?;
     let row = row(org, id, &caller.account(), request, exchange.now())?;
     op.write(&permission, "management_policy.replace", async |mut tx| {
+        let size = SizeBefore::measure(&mut tx, CountedDocument::ManagementPolicy, org, id).await?;
         if !management_policy::update(&mut tx, &row).await? {
             return Err(absent(org, id));
         }
+        size.require_room(&mut tx, &exchange.settings(), org, id).await?;
         tx.finish([change(org, id, "modified")])
     })
     .await?;

@@ -17,6 +17,7 @@ pub mod shape;
 pub mod user;
 pub mod utility;
 
+mod document_bytes;
 mod mailbox;
 mod pages;
 mod signing_key;

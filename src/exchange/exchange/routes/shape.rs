@@ -59,6 +59,35 @@ pub fn require_below_limit(what: &str, owned: i64, limit: i64) -> Result<(), Api
     Ok(())
 }
 
+/// Maximum length of names and other short texts, in bytes.
+pub const MAX_TEXT: usize = 1_024;
+/// Maximum length of keys, and of other values that are read with many others of their kind, in bytes.
+pub const MAX_PART: usize = 16 * 1_024;
+
+/// Refuses a text, or a value as JSON, that is too long: what one account stores is read by others in lists.
+///
+/// # Errors
+/// 400 naming the field and the rule.
+pub fn require_length(field: &str, length: usize, limit: usize) -> Result<(), ApiError> {
+    if length > limit {
+        return Err(ApiError::invalid_input(format!("{field}: it has {length} bytes, and may have {limit}")));
+    }
+    Ok(())
+}
+
+/// Refuses one more part of a resource that has as many as it may.
+///
+/// # Errors
+/// 403 naming the limit.
+pub fn require_parts_below(what: &str, count: i64, limit: i64) -> Result<(), ApiError> {
+    if count >= limit {
+        return Err(ApiError::access_denied(format!(
+            "{what}: there are {count}, and no more than {limit} are allowed"
+        )));
+    }
+    Ok(())
+}
+
 /// The pattern of LIKE for a filter: a text without `%` fits itself only. Filters of nodes are patterns as they are.
 pub fn pattern_or_exact(text: String) -> String {
     if text.contains('%') { text } else { text.replace('\\', r"\\").replace('_', r"\_") }

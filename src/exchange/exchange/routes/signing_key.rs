@@ -17,11 +17,15 @@ use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{StatusCode, header};
 
 use super::pages::{self, PAGE_ROWS, Page};
+use super::shape::{MAX_PART, require_length, require_parts_below};
 use crate::error::{Created, created};
 use crate::extract::RawBody;
 use crate::operation::row::{delete, get, put};
 use crate::operation::{Content, ExchangeRequest, Op, Operation, PartPath, ResourcePath};
 use crate::{ApiError, Exchange};
+
+/// Maximum number of keys of one service or pattern.
+const MAX_KEYS: i64 = 1_000;
 
 /// Differences between the key routes of services and of patterns.
 pub(super) trait Keys: Send + Sync + 'static {
@@ -165,8 +169,11 @@ async fn replace_key<K: Keys>(
     RawBody(content): RawBody,
 ) -> Result<Created, ApiError> {
     let Op { request: ExchangeRequest { exchange, .. }, path: PartPath { org, id, part: key }, .. } = &op;
+    require_length("the key", content.len(), MAX_PART)?;
     op.write(&permission, "signing_key.replace", async |mut tx| {
         let is_public = visibility::<K>(&mut tx, org, id).await?;
+        let others = signing_key::count_others(&mut tx, K::HOLDER, (org, id, key)).await?;
+        require_parts_below(&format!("keys of the {}", K::WORD), others, MAX_KEYS)?;
         signing_key::upsert(&mut tx, K::HOLDER, (org, id, key), &content, exchange.now()).await?;
         tx.finish([change::<K>(org, id, "created/modified", is_public)])
     })

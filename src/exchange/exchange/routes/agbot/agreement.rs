@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_access::{Permission, right};
+use evenkeel_access::{Caller, Permission, Role, right};
 use evenkeel_api::{List, NoContent};
 use evenkeel_exchange_store::agreement::{self, AgbotAgreementRow};
 use evenkeel_exchange_store::audit_state::Subject;
@@ -21,6 +21,7 @@ use crate::operation::row::{delete, get, post, put};
 use crate::operation::{ExchangeRequest, Op, Operation, OrgPath, PartPath, ResourcePath};
 use crate::routes::node::json;
 use crate::routes::pages::{self, PAGE_ROWS, Page};
+use crate::routes::shape::{MAX_PART, require_length};
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "agbot agreement";
@@ -60,26 +61,39 @@ async fn list_agreements(
     op: Op<ResourcePath>,
     _: Permission<right::AgbotRead>,
 ) -> Result<List<AgbotAgreementsResponse>, ApiError> {
-    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = op;
-    read(exchange, org, id, None).await
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id }, .. } = op;
+    read(exchange, Wanted { node: recorded_with(&caller, &org), org, id, agreement: None }).await
 }
 
 async fn get_agreement(
     op: Op<PartPath>,
     _: Permission<right::AgbotRead>,
 ) -> Result<List<AgbotAgreementsResponse>, ApiError> {
-    let Op { request: ExchangeRequest { exchange, .. }, path: PartPath { org, id, part: agreement }, .. } =
-        op;
-    read(exchange, org, id, Some(agreement)).await
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        path: PartPath { org, id, part: agreement },
+        ..
+    } = op;
+    read(exchange, Wanted { node: recorded_with(&caller, &org), org, id, agreement: Some(agreement) }).await
 }
 
-async fn read(
-    exchange: Exchange,
+/// Selection of agreements of an agbot.
+struct Wanted {
     org: String,
     id: String,
     agreement: Option<String>,
-) -> Result<List<AgbotAgreementsResponse>, ApiError> {
-    let wanted = Arc::new((org, id, agreement));
+    /// Only those that were recorded with this node.
+    node: Option<String>,
+}
+
+/// Returns the node whose agreements alone the caller may read: a node of another organization, for agreements name the services of every
+/// organization that the agbot serves.
+fn recorded_with(caller: &Caller, org: &str) -> Option<String> {
+    (caller.role == Role::Node && caller.org != org).then(|| caller.to_string())
+}
+
+async fn read(exchange: Exchange, wanted: Wanted) -> Result<List<AgbotAgreementsResponse>, ApiError> {
+    let wanted = Arc::new(wanted);
     pages::list(r#"{"agreements":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
         page(exchange.clone(), wanted.clone(), after)
     })
@@ -88,14 +102,16 @@ async fn read(
 
 async fn page(
     exchange: Exchange,
-    wanted: Arc<(String, String, Option<String>)>,
+    wanted: Arc<Wanted>,
     after: Option<String>,
 ) -> Result<Page<String>, ApiError> {
-    let (org, id, agreement) = &*wanted;
-    let (one, after) = (agreement.as_deref(), after.as_deref());
+    let Wanted { org, id, agreement, node } = &*wanted;
+    let (one, node, after) = (agreement.as_deref(), node.as_deref(), after.as_deref());
     let rows = exchange
         .database()
-        .read(async |connection| agreement::list_of_agbot(connection, org, id, one, after, PAGE_ROWS).await)
+        .read(async |connection| {
+            agreement::list_of_agbot(connection, (org, id), one, node, after, PAGE_ROWS).await
+        })
         .await?;
     Ok(Page::object(rows, PAGE_ROWS, |row| row.agreement.clone(), keyed_response)?)
 }
@@ -128,6 +144,8 @@ async fn replace_agreement(
         updated_at: exchange.now(),
         node: query.node.clone(),
     };
+    let node = row.node.as_ref().map_or(0, String::len);
+    require_length("service, state and node", row.service.get().len() + row.state.len() + node, MAX_PART)?;
     op.write(&permission, "agbot_agreement.replace", async |mut tx| {
         if limit > 0
             && lock_agbot_parts(&mut tx, org, id).await?

@@ -4,11 +4,13 @@
 use std::sync::Arc;
 
 use axum::Json;
-use evenkeel_access::{Permission, Role, right};
+use evenkeel_access::{Caller, MULTI_TENANT_ORG, Permission, Role, right};
 use evenkeel_api::{List, NoContent};
-use evenkeel_exchange_store::message::{self, MessageFilter, MessageRow, NewMessage};
+use evenkeel_exchange_store::facts::FactKind;
+use evenkeel_exchange_store::message::{self, MessageFilter, MessageRow, NewMessage, Senders};
 use evenkeel_exchange_store::node_limit::{lock_agbot_parts, lock_node_parts};
 use evenkeel_exchange_store::{agbot, node};
+use evenkeel_ids::NodeId;
 use evenkeel_wire::exchange::message::{AgbotMessage, AgbotMessagesResponse, MessagesQuery, PostMessage};
 use evenkeel_wire::exchange::time::wire_time;
 
@@ -49,8 +51,9 @@ async fn list_messages(
     op: Op<ResourcePath, Query<MessagesQuery>>,
     _: Permission<right::AgbotRead>,
 ) -> Result<List<AgbotMessagesResponse>, ApiError> {
-    let Op { request: ExchangeRequest { exchange, .. }, path, parameters: Query(query) } = op;
-    let (mailbox, first) = (Arc::new(path), Place::first(exchange.now(), &query));
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path, parameters: Query(query) } = op;
+    let senders = seen_senders(&exchange, &caller, &path.org, &path.id).await?;
+    let (mailbox, first) = (Arc::new((path, senders)), Place::first(exchange.now(), &query));
     pages::list(r#"{"messages":["#, r#"],"lastIndex":0}"#, move |place: Option<Place>| {
         page(exchange.clone(), mailbox.clone(), place, first)
     })
@@ -59,15 +62,15 @@ async fn list_messages(
 
 async fn page(
     exchange: Exchange,
-    mailbox: Arc<ResourcePath>,
+    mailbox: Arc<(ResourcePath, Senders)>,
     place: Option<Place>,
     first: Place,
 ) -> Result<Page<Place>, ApiError> {
-    let ResourcePath { org, id } = &*mailbox;
+    let (ResourcePath { org, id }, senders) = &*mailbox;
     let (is_first, mut place) = (place.is_none(), place.unwrap_or(first));
     let mut rows = exchange
         .database()
-        .read(async |connection| message::list_to_agbot(connection, org, id, place.filter()).await)
+        .read(async |connection| message::list_to_agbot(connection, (org, id), senders, place.filter()).await)
         .await?;
     let next = match place.cut(&mut rows, is_first) {
         true => None,
@@ -85,18 +88,45 @@ async fn get_message(
     op: Op<PartPath>,
     _: Permission<right::AgbotRead>,
 ) -> Result<Json<AgbotMessagesResponse>, ApiError> {
-    let Op { request: ExchangeRequest { exchange, .. }, path: PartPath { org, id, part: number }, .. } = op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        path: PartPath { org, id, part: number },
+        ..
+    } = op;
+    let senders = seen_senders(&exchange, &caller, &org, &id).await?;
     let filter =
         MessageFilter { message_id: Some(parse_id(&number)?), after: None, now: exchange.now(), limit: 1 };
     let rows = exchange
         .database()
-        .read(async |connection| message::list_to_agbot(connection, &org, &id, filter).await)
+        .read(async |connection| message::list_to_agbot(connection, (&org, &id), &senders, filter).await)
         .await?;
     if rows.is_empty() {
         return Err(ApiError::not_found("not found"));
     }
     let messages = rows.into_iter().map(shape).collect();
     Ok(Json(AgbotMessagesResponse { messages, last_index: 0 }))
+}
+
+/// Returns the nodes whose messages the caller sees: a mailbox of an agbot of the shared organization names the nodes of every organization. A
+/// node sees its own there, users and agbots without approval those of their nodes, unless the agbot is theirs.
+async fn seen_senders(
+    exchange: &Exchange,
+    caller: &Caller,
+    org: &str,
+    agbot: &str,
+) -> Result<Senders, ApiError> {
+    if caller.org == org && org != MULTI_TENANT_ORG {
+        return Ok(Senders::All);
+    }
+    match caller.role {
+        Role::Node => Ok(Senders::Node(NodeId::new(&caller.org, &caller.id))),
+        Role::User | Role::UnapprovedAgbot => {
+            let facts = exchange.facts(FactKind::Agbot, org, agbot).await?;
+            let is_own = facts.and_then(|facts| facts.owner) == Some(caller.account());
+            Ok(if is_own { Senders::All } else { Senders::OwnedBy(caller.account()) })
+        }
+        Role::Root | Role::HubAdmin | Role::OrgAdmin | Role::Agbot => Ok(Senders::All),
+    }
 }
 
 fn shape(row: MessageRow) -> AgbotMessage {

@@ -5,6 +5,7 @@ use evenkeel_exchange_store::agbot::{self, AgbotRow};
 use evenkeel_wire::exchange::agbot::PatchAgbot;
 
 use super::approval::withdraw_if_replaced;
+use super::put::check_lengths;
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
@@ -20,6 +21,11 @@ pub(super) async fn patch_agbot(
 ) -> Result<Created, ApiError> {
     let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id }, .. } = &op;
     let attribute = first_attribute(&request)?;
+    check_lengths([
+        ("name", request.name.as_ref()),
+        ("msgEndPoint", request.msg_end_point.as_ref()),
+        ("publicKey", request.public_key.as_ref()),
+    ])?;
     check_new_secret(exchange, "token", request.token.as_deref())?;
     let token_hash = match &request.token {
         Some(token) => Some(exchange.credentials().hasher().hash(token).await?),

@@ -15,6 +15,7 @@ use crate::feed::row::agbot_change;
 use crate::notice::forget_login;
 use crate::operation::{ExchangeRequest, Op, ResourcePath};
 use crate::routes::reference::{check_new_name, check_new_secret};
+use crate::routes::shape::{MAX_PART, MAX_TEXT, require_length};
 use crate::transaction::WriteTx;
 use crate::{ApiError, Exchange};
 
@@ -27,6 +28,11 @@ pub(super) async fn replace_agbot(
     if request.token.is_empty() {
         return Err(ApiError::invalid_input("the token specified must not be blank"));
     }
+    check_lengths([
+        ("name", Some(&request.name)),
+        ("msgEndPoint", request.msg_end_point.as_ref()),
+        ("publicKey", Some(&request.public_key)),
+    ])?;
     check_new_secret(exchange, "token", Some(&request.token))?;
     let token_hash = exchange.credentials().hasher().hash(&request.token).await?;
     let owner = caller.account();
@@ -72,6 +78,13 @@ pub(super) async fn replace_agbot(
     })
     .await?;
     Ok(created("agbot added or updated"))
+}
+
+/// Checks the lengths of what the record would hold: agbots read the records of all agbots of an organization.
+pub(super) fn check_lengths(fields: [(&str, Option<&String>); 3]) -> Result<(), ApiError> {
+    fields.into_iter().filter_map(|(field, text)| Some((field, text?))).try_for_each(|(field, text)| {
+        require_length(field, text.len(), if field == "publicKey" { MAX_PART } else { MAX_TEXT })
+    })
 }
 
 async fn check_new(

@@ -18,6 +18,7 @@ use crate::error::{Created, created};
 use crate::feed::row::agbot_change;
 use crate::operation::{ExchangeRequest, Op, PartPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
+use crate::routes::shape::{MAX_TEXT, require_length};
 use crate::{ApiError, Exchange};
 
 /// Differences between the two kinds of routes.
@@ -93,6 +94,11 @@ pub(super) async fn create<K: Kind>(
     let ResourcePath { org, id } = &op.path;
     let [word, _] = K::WORDS;
     let [is_there, no_agbot] = K::CONSTRAINTS;
+    for (field, text) in
+        [(word, &row.subject), ("organization", &row.subject_org), ("nodeOrgid", &row.node_org)]
+    {
+        require_length(field, text.len(), MAX_TEXT)?;
+    }
     op.write(permission, K::TRANSACTIONS[0], async |mut tx| {
         let agbot = agbot_approval::find(&mut tx, org, id).await?;
         if nodes_of != org && agbot.is_some_and(|agbot| agbot.approved.is_none()) {

@@ -22,7 +22,9 @@ pub(super) async fn warnings(
     let read = document.and_then(|document| Orchestration::of_policy(&policy, document.clone()).ok());
     let Some(read) = read else { return Ok(Vec::new()) };
     let (wanted, per_node) = (wanted(&read), i64::from(read.max_per_node.max(1)));
-    if let Some(groups) = read.scope.group_ids(org) {
+    if let Some(mut groups) = read.scope.group_ids(org) {
+        // Those of other organizations are not known here, not even whether there are any.
+        groups.retain(|group| group.org() == org);
         return of_groups(conn, &groups, wanted, per_node).await;
     }
     let Some(wanted) = wanted else { return Ok(Vec::new()) };

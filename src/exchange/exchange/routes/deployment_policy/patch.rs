@@ -2,6 +2,7 @@
 
 use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::deployment_policy::{self, DeploymentPolicyRow};
+use evenkeel_exchange_store::document_bytes::CountedDocument;
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::deployment_policy::{DeployedService, PatchDeploymentPolicy};
 use evenkeel_wire::exchange::shared::{OneProperty, OneSecretBinding};
@@ -19,7 +20,8 @@ use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{ExchangeRequest, Op, ResourcePath};
-use crate::routes::reference::{Warned, WriteWarnings, require_user_input};
+use crate::routes::document_bytes::SizeBefore;
+use crate::routes::reference::{Warned, WriteWarnings, require_user_input, seen_from};
 use evenkeel_domain::orchestration::health_policy::Target;
 
 /// The attribute that a request changes.
@@ -53,7 +55,7 @@ pub(super) async fn patch_deployment_policy(
     permission: Permission<right::DeploymentPolicyWrite>,
     Body(request): Body<PatchDeploymentPolicy>,
 ) -> Result<Warned<Created>, ApiError> {
-    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id }, .. } = &op;
     let mut warnings = WriteWarnings::new(exchange);
     let basis = request.last_updated.clone();
     let (name, attribute) = first_attribute(org, id, request, &mut warnings)?;
@@ -66,7 +68,7 @@ pub(super) async fn patch_deployment_policy(
                     format!("the deployment policy {org}/{id} was written since lastUpdated: read it again");
                 return Err(ApiError::conflict(text));
             }
-            require_references(&mut tx, &attribute).await?;
+            require_references(&mut tx, &attribute, seen_from(caller, org)).await?;
             if let Attribute::Orchestration(next) = &attribute {
                 require_same_form(&mut tx, (org, id), row.orchestration.as_ref(), next.as_ref()).await?;
                 require_interval(&mut tx, org, next.as_ref(), Target::Workload).await?;
@@ -76,7 +78,9 @@ pub(super) async fn patch_deployment_policy(
             apply(&mut row, &attribute);
             require_lifecycles(&row)?;
             row.updated_at = exchange.now();
+            let size = SizeBefore::measure(&mut tx, CountedDocument::DeploymentPolicy, org, id).await?;
             deployment_policy::update(&mut tx, &row).await?;
+            size.require_room(&mut tx, &exchange.settings(), org, id).await?;
             let written =
                 row.orchestration.as_ref().filter(|_| matches!(attribute, Attribute::Orchestration(_)));
             let short = extent::warnings(&mut tx, (org, id), written).await?;
@@ -122,10 +126,14 @@ fn first_attribute(
     })
 }
 
-async fn require_references(conn: &mut PgConnection, attribute: &Attribute) -> Result<(), ApiError> {
+async fn require_references(
+    conn: &mut PgConnection,
+    attribute: &Attribute,
+    seen_from: Option<&str>,
+) -> Result<(), ApiError> {
     match attribute {
-        Attribute::Service(service) => require_deployed_service(conn, service).await,
-        Attribute::UserInput(input) => require_user_input(conn, input, None).await,
+        Attribute::Service(service) => require_deployed_service(conn, service, seen_from).await,
+        Attribute::UserInput(input) => require_user_input(conn, input, seen_from).await,
         _ => Ok(()),
     }
 }

@@ -6,6 +6,7 @@ use evenkeel_access::{Permission, right};
 use evenkeel_api::NoContent;
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::deployment_policy::{self, DeploymentPolicyRow};
+use evenkeel_exchange_store::document_bytes::CountedDocument;
 use evenkeel_exchange_store::node_limit::lock_owner;
 use evenkeel_exchange_store::referenced_service::ServiceReference;
 use evenkeel_ids::UserId;
@@ -25,8 +26,9 @@ use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::feed::visibility::POLICY_REMOVAL;
 use crate::operation::{ExchangeRequest, Op, ResourcePath};
+use crate::routes::document_bytes::SizeBefore;
 use crate::routes::reference::{
-    Warned, WriteWarnings, require_services, require_user_input, require_version, service_id_base,
+    Warned, WriteWarnings, require_services, require_user_input, require_version, seen_from, service_id_base,
 };
 use crate::routes::shape::require_below_limit;
 use evenkeel_domain::orchestration::health_policy::Target;
@@ -44,7 +46,7 @@ pub(super) async fn create_deployment_policy(
     warnings.add(findings(exchange, (org, id), &json!(request)).await?);
     let short = op
         .write(&permission, "deployment_policy.create", async |mut tx| {
-            require_references(&mut tx, &request).await?;
+            require_references(&mut tx, &request, seen_from(caller, org)).await?;
             lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
             let owned = deployment_policy::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
             require_below_limit(
@@ -54,7 +56,9 @@ pub(super) async fn create_deployment_policy(
             )?;
             require_interval(&mut tx, org, row.orchestration.as_ref(), Target::Workload).await?;
             require_no_cycle(&mut tx, (org, id), row.orchestration.as_ref()).await?;
+            let size = SizeBefore::measure(&mut tx, CountedDocument::DeploymentPolicy, org, id).await?;
             deployment_policy::insert(&mut tx, &row).await?;
+            size.require_room(&mut tx, &exchange.settings(), org, id).await?;
             let short = extent::warnings(&mut tx, (org, id), row.orchestration.as_ref()).await?;
             tx.finish_with([change(org, id, "created")], short)
         })
@@ -84,14 +88,16 @@ pub(super) async fn replace_deployment_policy(
     warnings.add(findings(exchange, (org, id), &json!(request)).await?);
     let short = op
         .write(&permission, "deployment_policy.replace", async |mut tx| {
-            require_references(&mut tx, &request).await?;
+            require_references(&mut tx, &request, seen_from(caller, org)).await?;
             let stored = deployment_policy::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
             let (before, after) = (stored.orchestration.as_ref(), row.orchestration.as_ref());
             require_same_form(&mut tx, (org, id), before, after).await?;
             require_interval(&mut tx, org, after, Target::Workload).await?;
             require_agents(&mut tx, (org, id), after).await?;
             require_no_cycle(&mut tx, (org, id), after).await?;
+            let size = SizeBefore::measure(&mut tx, CountedDocument::DeploymentPolicy, org, id).await?;
             deployment_policy::update(&mut tx, &row).await?;
+            size.require_room(&mut tx, &exchange.settings(), org, id).await?;
             let short = extent::warnings(&mut tx, (org, id), after).await?;
             tx.finish_with([change(org, id, "created/modified")], short)
         })
@@ -166,15 +172,20 @@ pub(super) fn validate_service(service: &DeployedService) -> Result<(), ApiError
     })
 }
 
-async fn require_references(conn: &mut PgConnection, request: &PostDeploymentPolicy) -> Result<(), ApiError> {
-    require_deployed_service(conn, &request.service).await?;
-    require_user_input(conn, request.user_input.as_deref().unwrap_or_default(), None).await
+async fn require_references(
+    conn: &mut PgConnection,
+    request: &PostDeploymentPolicy,
+    seen_from: Option<&str>,
+) -> Result<(), ApiError> {
+    require_deployed_service(conn, &request.service, seen_from).await?;
+    require_user_input(conn, request.user_input.as_deref().unwrap_or_default(), seen_from).await
 }
 
 /// Requires every version of the deployed service, in any architecture when none is named.
 pub(super) async fn require_deployed_service(
     conn: &mut PgConnection,
     service: &DeployedService,
+    seen_from: Option<&str>,
 ) -> Result<(), ApiError> {
     let arch = Some(service.arch.clone()).filter(|arch| !matches!(arch.as_str(), "" | "*"));
     let references: Vec<ServiceReference> = service
@@ -188,5 +199,5 @@ pub(super) async fn require_deployed_service(
             version: Some(version.version.clone()),
         })
         .collect();
-    require_services(conn, &references).await
+    require_services(conn, &references, seen_from).await
 }

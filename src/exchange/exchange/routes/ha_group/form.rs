@@ -6,6 +6,7 @@ use evenkeel_access::Caller;
 use evenkeel_domain::orchestration::HaGroupOrchestration;
 
 use crate::ApiError;
+use crate::routes::shape::{MAX_PART, require_length};
 
 /// Longest accepted name: longer ones cannot be keys.
 const MAX_NAME: usize = 1024;
@@ -33,7 +34,7 @@ impl WantedGroup {
     /// Brings the members into their plain form.
     ///
     /// # Errors
-    /// 403 when one node is named both with and without its organization: the reference counts two nodes, of which one is missing.
+    /// 400 when the description is too long; 403 when one node is named both with and without its organization: the reference counts two nodes, of which one is missing.
     pub fn new(
         caller: &Caller,
         org: String,
@@ -41,6 +42,7 @@ impl WantedGroup {
         description: Option<String>,
         members: Option<Vec<String>>,
     ) -> Result<WantedGroup, ApiError> {
+        require_length("description", description.as_ref().map_or(0, String::len), MAX_PART)?;
         let members = match members {
             Some(members) => Some(plain_ids(&org, members).ok_or_else(|| not_all_nodes(caller))?),
             None => None,

@@ -20,6 +20,7 @@ use crate::feed::row::node_change;
 use crate::operation::row::{delete, get, put};
 use crate::operation::{ExchangeRequest, Op, Operation, PartPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
+use crate::routes::shape::{MAX_PART, require_length};
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "node agreement";
@@ -128,6 +129,8 @@ async fn replace_agreement(
         state: request.state,
         updated_at: exchange.now(),
     };
+    let bytes = row.services.get().len() + row.agreement_service.get().len() + row.state.len();
+    require_length("services, agreementService and state", bytes, MAX_PART)?;
     op.write(&permission, "node_agreement.replace", async |mut tx| {
         if !node::touch_node(&mut tx, org, id, row.updated_at).await? {
             return Err(missing_node(org, id));

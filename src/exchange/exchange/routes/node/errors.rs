@@ -5,6 +5,7 @@ use axum::Json;
 use evenkeel_access::{Permission, right};
 use evenkeel_api::NoContent;
 use evenkeel_exchange_store::audit_state::Subject;
+use evenkeel_exchange_store::document_bytes::REPORT_SHARE;
 use evenkeel_exchange_store::node_part::{self, JsonRow};
 use evenkeel_wire::exchange::node_part::{NodeErrorsResponse, PutNodeErrors};
 use evenkeel_wire::exchange::time::wire_time;
@@ -16,6 +17,7 @@ use crate::extract::Body;
 use crate::feed::row::node_change;
 use crate::operation::row::{delete, get, put};
 use crate::operation::{ExchangeRequest, Op, Operation, ResourcePath};
+use crate::routes::document_bytes::SizeBefore;
 
 const TAG: &str = "node error";
 const PATH: &str = "/orgs/{organization}/nodes/{node}/errors";
@@ -57,9 +59,11 @@ async fn replace_errors(
     let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = &op;
     let row = JsonRow { value: json(&request.errors)?, updated_at: exchange.now() };
     op.write(&permission, "node_errors.replace", async |mut tx| {
+        let size = SizeBefore::of_node(&mut tx, (row.value.get().len(), REPORT_SHARE), org, id).await?;
         node_part::upsert_errors(&mut tx, org, id, &row)
             .await
             .map_err(|error| ApiError::from(error).explain("node_error_node_fk", || missing_node(org, id)))?;
+        size.require_room(&mut tx, &exchange.settings(), org, id).await?;
         tx.finish([node_change(org, id, "nodeerrors", "created/modified")])
     })
     .await?;

@@ -20,7 +20,11 @@ use crate::feed::row::node_change;
 use crate::operation::row::{delete, get, put};
 use crate::operation::{ExchangeRequest, Op, Operation, PartPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
+use crate::routes::shape::{MAX_PART, require_length, require_parts_below};
 use crate::{ApiError, Exchange};
+
+/// Maximum number of statuses of one node: an agbot reads all of them when one changes.
+const MAX_STATUSES: i64 = 1_000;
 
 const TAG: &str = "node management status";
 const ALL: &str = "/orgs/{organization}/nodes/{node}/managementStatus";
@@ -113,7 +117,10 @@ async fn replace_status(
         last_updated: wire_time(now),
     };
     let row = JsonRow { value: json(&status)?, updated_at: now };
+    require_length("agentUpgradePolicyStatus", row.value.get().len(), MAX_PART)?;
     op.write(&permission, "management_status.replace", async |mut tx| {
+        let others = node_part::count_other_management_statuses(&mut tx, org, id, policy).await?;
+        require_parts_below("statuses of management policies of a node", others, MAX_STATUSES)?;
         node_part::upsert_management_status(&mut tx, org, id, policy, &row).await.map_err(|error| {
             ApiError::from(error)
                 .explain("node_management_status_node_fk", || missing_node(org, id))

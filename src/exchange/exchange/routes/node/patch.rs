@@ -1,19 +1,19 @@
 //! Changing one attribute of a node.
 
 use evenkeel_access::{Caller, Permission, Role, right};
+use evenkeel_exchange_store::document_bytes::NODE_SHARE;
 use evenkeel_exchange_store::node::{self, NodeRow};
 use evenkeel_wire::exchange::node::PatchNode;
 
-use super::validate::{
-    check_pattern, check_token, json, parse_pattern, require_lengths, seen_from, versions_json,
-};
+use super::validate::{check_pattern, check_token, json, parse_pattern, require_lengths, versions_json};
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::feed::row::node_change;
 use crate::notice::forget_login;
 use crate::operation::{ExchangeRequest, Op, ResourcePath};
-use crate::routes::reference::{check_new_secret, require_user_input};
+use crate::routes::document_bytes::SizeBefore;
+use crate::routes::reference::{check_new_secret, require_user_input, seen_from};
 
 pub(super) async fn patch_node(
     op: Op<ResourcePath>,
@@ -44,7 +44,9 @@ pub(super) async fn patch_node(
         }
         apply(&mut row, &request)?;
         row.updated_at = exchange.now();
+        let size = SizeBefore::of_node(&mut tx, (row.record_bytes(), NODE_SHARE), org, id).await?;
         node::update_node(&mut tx, &row, token_hash.as_deref()).await?;
+        size.require_room(&mut tx, &exchange.settings(), org, id).await?;
         let mut changes = vec![node_change(org, id, "node", "modified")];
         if token_hash.is_some() {
             changes.push(forget_login(org, id));

@@ -6,6 +6,7 @@ use evenkeel_access::{Permission, right};
 use evenkeel_api::NoContent;
 use evenkeel_domain::review;
 use evenkeel_exchange_store::audit_state::Subject;
+use evenkeel_exchange_store::document_bytes::NODE_SHARE;
 use evenkeel_exchange_store::node;
 use evenkeel_exchange_store::node_part::{self, NodePolicyRow};
 use evenkeel_wire::exchange::node::HeartbeatQuery;
@@ -19,6 +20,7 @@ use crate::extract::{Body, Query};
 use crate::feed::row::node_change;
 use crate::operation::row::{delete, get, put};
 use crate::operation::{ExchangeRequest, Op, Operation, ResourcePath};
+use crate::routes::document_bytes::SizeBefore;
 use crate::routes::reference::{Warned, WriteWarnings, require_property_types};
 
 const TAG: &str = "node policy";
@@ -95,7 +97,9 @@ async fn replace_policy(
         if !node::touch_node(&mut tx, org, id, now).await? {
             return Err(missing_node(org, id));
         }
+        let size = SizeBefore::of_node(&mut tx, (row.bytes(), NODE_SHARE), org, id).await?;
         node_part::upsert_policy(&mut tx, org, id, &row).await?;
+        size.require_room(&mut tx, &exchange.settings(), org, id).await?;
         tx.finish([node_change(org, id, "nodepolicies", "created/modified")])
     })
     .await?;

@@ -1,6 +1,7 @@
 //! Creating a node or replacing its attributes.
 
 use evenkeel_access::{Caller, Permission, Role, right};
+use evenkeel_exchange_store::document_bytes::NODE_SHARE;
 use evenkeel_exchange_store::heartbeat::{self, Heartbeat};
 use evenkeel_exchange_store::identity::{IdentityKind, find_identity, lock_name};
 use evenkeel_exchange_store::node::{self, NodeRow};
@@ -12,14 +13,15 @@ use jiff::Timestamp;
 use super::orchestration::new_spec;
 use super::validate::{
     check_id, check_node_type, check_pattern, check_services, check_token, json, parse_pattern,
-    require_lengths, seen_from, versions_json,
+    require_lengths, versions_json,
 };
 use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::feed::row::node_change;
 use crate::notice::forget_login;
 use crate::operation::{ExchangeRequest, Op, ResourcePath};
-use crate::routes::reference::{check_new_name, check_new_secret, require_user_input};
+use crate::routes::document_bytes::SizeBefore;
+use crate::routes::reference::{check_new_name, check_new_secret, require_user_input, seen_from};
 use crate::transaction::{Finished, WriteTx};
 use crate::{ApiError, Exchange};
 
@@ -100,7 +102,9 @@ async fn write(
     let (operation, message) = match existing {
         Some(existing) => {
             let row = row(wanted, Some(existing))?;
+            let size = measure(&mut tx, &row).await?;
             node::update_node(&mut tx, &row, wanted.token_hash.as_deref()).await?;
+            size.require_room(&mut tx, &exchange.settings(), wanted.org, wanted.id).await?;
             ("modified", None)
         }
         None => ("created", create(exchange, &mut tx, wanted).await?),
@@ -158,8 +162,14 @@ async fn create(
     }
     check_name_is_free(tx, wanted).await?;
     let row = row(wanted, None)?;
+    let size = measure(tx, &row).await?;
     node::insert_node(tx, &row, token_hash).await?;
+    size.require_room(tx, &exchange.settings(), wanted.org, wanted.id).await?;
     Ok(warning(wanted, &count, ceiling))
+}
+
+async fn measure(tx: &mut WriteTx<right::NodeWrite>, row: &NodeRow) -> Result<SizeBefore, ApiError> {
+    SizeBefore::of_node(tx, (row.record_bytes(), NODE_SHARE), &row.org, &row.node).await
 }
 
 fn check_limits(count: &NodeCount, ceiling: i64) -> Result<(), ApiError> {

@@ -5,6 +5,7 @@ use axum::Json;
 use evenkeel_access::{Permission, right};
 use evenkeel_api::NoContent;
 use evenkeel_exchange_store::audit_state::Subject;
+use evenkeel_exchange_store::document_bytes::REPORT_SHARE;
 use evenkeel_exchange_store::ha_group;
 use evenkeel_exchange_store::node_part::{self, NodeStatusRow};
 use evenkeel_wire::exchange::node_part::{NodeStatusResponse, PutNodeStatus, RunningService};
@@ -16,6 +17,7 @@ use crate::extract::Body;
 use crate::feed::row::node_change;
 use crate::operation::row::{delete, get, put};
 use crate::operation::{ExchangeRequest, Op, Operation, ResourcePath};
+use crate::routes::document_bytes::SizeBefore;
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "node status";
@@ -70,9 +72,11 @@ async fn replace_status(
         updated_at: exchange.now(),
     };
     op.write(&permission, "node_status.replace", async |mut tx| {
+        let size = SizeBefore::of_node(&mut tx, (row.bytes(), REPORT_SHARE), org, id).await?;
         node_part::upsert_status(&mut tx, org, id, &row).await.map_err(|error| {
             ApiError::from(error).explain("node_status_node_fk", || missing_node(org, id))
         })?;
+        size.require_room(&mut tx, &exchange.settings(), org, id).await?;
         tx.finish([node_change(org, id, "nodestatus", "created/modified")])
     })
     .await?;

@@ -105,11 +105,6 @@ pub(super) async fn check_pattern(
     Ok(())
 }
 
-/// The organization whose private services the node's user input may name; root may name all.
-pub(super) fn seen_from<'o>(caller: &Caller, org: &'o str) -> Option<&'o str> {
-    (caller.role != Role::Root).then_some(org)
-}
-
 /// A value as the text that is stored.
 pub(in crate::routes) fn json<T: Serialize + ?Sized>(value: &T) -> Result<JsonText, ApiError> {
     serde_json::value::to_raw_value(value).map_err(|error| ApiError::internal(format!("JSON: {error}")))

@@ -1,7 +1,8 @@
 //! Changing one attribute of a pattern.
 
-use evenkeel_access::{Permission, right};
+use evenkeel_access::{Caller, Permission, right};
 use evenkeel_domain::review;
+use evenkeel_exchange_store::document_bytes::CountedDocument;
 use evenkeel_exchange_store::pattern::{self, PatternRow};
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::pattern::{PatchPattern, PatternService};
@@ -15,7 +16,8 @@ use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{ExchangeRequest, Op, ResourcePath};
-use crate::routes::reference::{Warned, WriteWarnings, require_user_input};
+use crate::routes::document_bytes::SizeBefore;
+use crate::routes::reference::{Warned, WriteWarnings, require_user_input, seen_from};
 
 /// The attribute that a request changes.
 enum Attribute {
@@ -46,17 +48,19 @@ pub(super) async fn patch_pattern(
     permission: Permission<right::PatternWrite>,
     Body(request): Body<PatchPattern>,
 ) -> Result<Warned<Created>, ApiError> {
-    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = &op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id }, .. } = &op;
     validate_services(request.services.as_deref().unwrap_or_default())?;
     let (name, attribute) = first_attribute(request)?;
     let mut warnings = WriteWarnings::new(exchange);
     warnings.add(review::pattern(&attribute.document()));
     op.write(&permission, "pattern.patch", async |mut tx| {
         let mut row = pattern::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
-        require_references(&mut tx, org, &attribute).await?;
+        require_references(&mut tx, caller, org, &attribute).await?;
         apply(&mut row, &attribute);
         row.updated_at = exchange.now();
+        let size = SizeBefore::measure(&mut tx, CountedDocument::Pattern, org, id).await?;
         pattern::update(&mut tx, &row).await?;
+        size.require_room(&mut tx, &exchange.settings(), org, id).await?;
         tx.finish([change(org, id, "modified", row.is_public)])
     })
     .await?;
@@ -88,13 +92,16 @@ fn first_attribute(request: PatchPattern) -> Result<(&'static str, Attribute), A
 
 async fn require_references(
     conn: &mut PgConnection,
+    caller: &Caller,
     org: &str,
     attribute: &Attribute,
 ) -> Result<(), ApiError> {
     match attribute {
         Attribute::Public(true) => require_shared_type(conn, org).await,
-        Attribute::Services(services) => require_deployed_services(conn, services).await,
-        Attribute::UserInput(input) => require_user_input(conn, input, None).await,
+        Attribute::Services(services) => {
+            require_deployed_services(conn, services, seen_from(caller, org)).await
+        }
+        Attribute::UserInput(input) => require_user_input(conn, input, seen_from(caller, org)).await,
         _ => Ok(()),
     }
 }

@@ -1,8 +1,9 @@
 //! Publishing, replacing and removing patterns.
 
-use evenkeel_access::{MULTI_TENANT_ORG, Permission, Role, right};
+use evenkeel_access::{Caller, MULTI_TENANT_ORG, Permission, Role, right};
 use evenkeel_api::NoContent;
 use evenkeel_domain::review;
+use evenkeel_exchange_store::document_bytes::CountedDocument;
 use evenkeel_exchange_store::node_limit::lock_owner;
 use evenkeel_exchange_store::pattern::{self, PatternRow};
 use evenkeel_exchange_store::referenced_service::ServiceReference;
@@ -17,8 +18,9 @@ use super::{absent, change};
 use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{ExchangeRequest, Op, ResourcePath};
+use crate::routes::document_bytes::SizeBefore;
 use crate::routes::reference::{
-    Warned, WriteWarnings, require_services, require_user_input, require_version, service_id_base,
+    Warned, WriteWarnings, require_services, require_user_input, require_version, seen_from, service_id_base,
 };
 use crate::routes::shape::require_below_limit;
 use crate::{ApiError, Exchange};
@@ -35,14 +37,16 @@ pub(super) async fn create_pattern(
     // Access control admits unauthenticated clients here only when the id is that of a public pattern.
     let is_foreign = caller.role != Role::Root && caller.org != *org;
     op.write(&permission, "pattern.create", async |mut tx| {
-        require_references(&mut tx, org, &request).await?;
+        require_references(&mut tx, caller, org, &request).await?;
         if is_foreign {
             return Err(exists(org, id));
         }
         lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
         let owned = pattern::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
         require_below_limit("patterns", owned, exchange.settings().limits.patterns)?;
+        let size = SizeBefore::measure(&mut tx, CountedDocument::Pattern, org, id).await?;
         pattern::insert(&mut tx, &row).await?;
+        size.require_room(&mut tx, &exchange.settings(), org, id).await?;
         tx.finish([change(org, id, "created", row.is_public)])
     })
     .await
@@ -73,10 +77,12 @@ pub(super) async fn replace_pattern(
     validate(&request)?;
     let row = row(org, id, &caller.account(), &request, exchange.now());
     op.write(&permission, "pattern.replace", async |mut tx| {
-        require_references(&mut tx, org, &request).await?;
+        require_references(&mut tx, caller, org, &request).await?;
+        let size = SizeBefore::measure(&mut tx, CountedDocument::Pattern, org, id).await?;
         if !pattern::update(&mut tx, &row).await? {
             return Err(absent(org, id));
         }
+        size.require_room(&mut tx, &exchange.settings(), org, id).await?;
         tx.finish([change(org, id, "created/modified", row.is_public)])
     })
     .await?;
@@ -154,14 +160,16 @@ pub(super) fn validate_services(services: &[PatternService]) -> Result<(), ApiEr
 
 async fn require_references(
     conn: &mut PgConnection,
+    caller: &Caller,
     org: &str,
     request: &PostPattern,
 ) -> Result<(), ApiError> {
     if request.public {
         require_shared_type(conn, org).await?;
     }
-    require_deployed_services(conn, &request.services).await?;
-    require_user_input(conn, request.user_input.as_deref().unwrap_or_default(), None).await
+    let seen_from = seen_from(caller, org);
+    require_deployed_services(conn, &request.services, seen_from).await?;
+    require_user_input(conn, request.user_input.as_deref().unwrap_or_default(), seen_from).await
 }
 
 /// Only organizations of the shared type may publish patterns for all.
@@ -177,6 +185,7 @@ pub(super) async fn require_shared_type(conn: &mut PgConnection, org: &str) -> R
 pub(super) async fn require_deployed_services(
     conn: &mut PgConnection,
     services: &[PatternService],
+    seen_from: Option<&str>,
 ) -> Result<(), ApiError> {
     let references: Vec<ServiceReference> = services
         .iter()
@@ -190,5 +199,5 @@ pub(super) async fn require_deployed_services(
             })
         })
         .collect();
-    require_services(conn, &references).await
+    require_services(conn, &references, seen_from).await
 }

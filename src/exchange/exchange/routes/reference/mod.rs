@@ -6,6 +6,7 @@ mod identity;
 mod range;
 mod warning;
 
+use evenkeel_access::{Caller, Role};
 use evenkeel_domain::policy::MissingService;
 use evenkeel_exchange_store::referenced_service::{self, ServiceReference};
 use evenkeel_store::PgConnection;
@@ -67,8 +68,7 @@ pub fn require_property_types(properties: &[OneProperty]) -> Result<(), ApiError
 }
 
 /// Requires that every service that user input is meant for exists: organization and url, the architecture if given, the
-/// version if the range holds exactly one. Other ranges may lie ahead of what is published.
-/// For a node, whose organization is `seen_from`, private services of other organizations do not exist.
+/// version if the range holds exactly one. Other ranges may lie ahead of what is published. `seen_from`: see [`seen_from`].
 ///
 /// # Errors
 /// 400 naming the first service that does not exist.
@@ -87,7 +87,7 @@ pub async fn require_user_input(
             version: input.service_version_range.as_deref().and_then(only_version),
         })
         .collect();
-    require_visible(conn, &references, seen_from).await
+    require_services(conn, &references, seen_from).await
 }
 
 /// The version of a range that holds exactly one, as `[1.2.3,1.2.3]`.
@@ -98,18 +98,19 @@ pub fn only_version(range: &str) -> Option<String> {
     (ExchangeVersion::parse(first)? == ExchangeVersion::parse(last)?).then(|| first.to_owned())
 }
 
-/// Requires that every referenced service exists.
+/// Returns the organization from which a document of an organization sees the services that it names; `None` for root, who sees all.
+///
+/// Private services of others do not exist for it: agbots, which may read them, would pass them on to the nodes of that organization.
+#[must_use]
+pub fn seen_from<'a>(caller: &Caller, org: &'a str) -> Option<&'a str> {
+    (caller.role != Role::Root).then_some(org)
+}
+
+/// Requires that every referenced service exists. `seen_from`: see [`seen_from`].
 ///
 /// # Errors
 /// 400 naming the first one that does not.
 pub async fn require_services(
-    conn: &mut PgConnection,
-    references: &[ServiceReference],
-) -> Result<(), ApiError> {
-    require_visible(conn, references, None).await
-}
-
-async fn require_visible(
     conn: &mut PgConnection,
     references: &[ServiceReference],
     seen_from: Option<&str>,

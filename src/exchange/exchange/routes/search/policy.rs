@@ -20,6 +20,7 @@ use crate::extract::Body;
 use crate::operation::row::post;
 use crate::operation::{ExchangeRequest, Op, Operation, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
+use crate::routes::shape::{MAX_TEXT, require_length};
 use crate::transaction::WriteTx;
 use crate::{ApiError, Exchange};
 
@@ -57,6 +58,7 @@ async fn search_nodes_by_policy(
     if request.changed_since < 0 || request.num_entries.is_some_and(|count| count < 0) {
         return Err(ApiError::invalid_input("bad input: changedSince and numEntries must not be negative"));
     }
+    require_length("session", request.session.as_ref().map_or(0, String::len), MAX_TEXT)?;
     let orgs = searched_orgs(caller, org, request.node_orgids.clone());
     if request.num_entries.is_none() {
         return search_all(&op, &permission, orgs, request).await;

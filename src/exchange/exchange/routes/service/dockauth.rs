@@ -17,7 +17,11 @@ use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{ExchangeRequest, Op, PartPath, ResourcePath};
 use crate::routes::pages::{self, LARGE_PAGE_ROWS, Page};
+use crate::routes::shape::{MAX_PART, MAX_TEXT, require_length, require_parts_below};
 use crate::{ApiError, Exchange};
+
+/// Maximum number of credentials of one service.
+const MAX_DOCKAUTHS: i64 = 1_000;
 
 /// Name to log in with when none is given.
 const DEFAULT_USERNAME: &str = "token";
@@ -69,12 +73,17 @@ pub(super) async fn create_dockauth(
 ) -> Result<Created, ApiError> {
     let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = &op;
     let row = row(0, request, exchange.now());
+    check_lengths(&row)?;
     let added = op
         .write(&permission, "dockauth.create", async |mut tx| {
             let is_public = lock_visibility(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
             let added = match service_part::touch_dockauth(&mut tx, org, id, &row).await? {
                 Some(_) => None,
-                None => Some(service_part::insert_dockauth(&mut tx, org, id, &row).await?),
+                None => {
+                    let count = service_part::count_dockauths(&mut tx, org, id).await?;
+                    require_parts_below("credentials of the service", count, MAX_DOCKAUTHS)?;
+                    Some(service_part::insert_dockauth(&mut tx, org, id, &row).await?)
+                }
             };
             tx.finish_with([change(org, id, "servicedockauths", "created", is_public)], added)
         })
@@ -92,6 +101,7 @@ pub(super) async fn replace_dockauth(
 ) -> Result<Created, ApiError> {
     let Op { request: ExchangeRequest { exchange, .. }, path: PartPath { org, id, part: number }, .. } = &op;
     let row = row(parse_number(number)?, request, exchange.now());
+    check_lengths(&row)?;
     op.write(&permission, "dockauth.replace", async |mut tx| {
         let is_public = lock_visibility(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
         if !service_part::update_dockauth(&mut tx, org, id, &row).await? {
@@ -153,6 +163,12 @@ fn row(id: i32, request: PutDockAuth, now: Timestamp) -> DockAuthRow {
         token: request.token,
         updated_at: now,
     }
+}
+
+fn check_lengths(row: &DockAuthRow) -> Result<(), ApiError> {
+    require_length("registry", row.registry.len(), MAX_TEXT)?;
+    require_length("username", row.username.len(), MAX_TEXT)?;
+    require_length("token", row.token.len(), MAX_PART)
 }
 
 fn response(row: DockAuthRow) -> DockAuthResponse {

@@ -2,6 +2,7 @@
 
 use evenkeel_access::{Permission, right};
 use evenkeel_domain::review;
+use evenkeel_exchange_store::document_bytes::CountedDocument;
 use evenkeel_exchange_store::service::{self, ServiceRow};
 use evenkeel_wire::exchange::service::{PatchService, RequiredService};
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{ExchangeRequest, Op, ResourcePath};
+use crate::routes::document_bytes::SizeBefore;
 use crate::routes::reference::{Warned, WriteWarnings};
 
 /// The attribute that a request changes.
@@ -58,7 +60,9 @@ pub(super) async fn patch_service(
         }
         apply(&mut row, &attribute);
         row.updated_at = exchange.now();
+        let size = SizeBefore::measure(&mut tx, CountedDocument::Service, org, id).await?;
         service::update(&mut tx, &row).await?;
+        size.require_room(&mut tx, &exchange.settings(), org, id).await?;
         tx.finish([change(org, id, "service", "modified", row.is_public)])
     })
     .await?;

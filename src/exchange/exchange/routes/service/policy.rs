@@ -3,6 +3,7 @@ use axum::Json;
 use evenkeel_access::{Permission, right};
 use evenkeel_api::NoContent;
 use evenkeel_domain::review;
+use evenkeel_exchange_store::document_bytes::CountedDocument;
 use evenkeel_exchange_store::service::lock_visibility;
 use evenkeel_exchange_store::service_part::{self, ServicePolicyRow};
 use evenkeel_wire::exchange::service::{PutServicePolicy, ServicePolicyResponse};
@@ -16,6 +17,7 @@ use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{ExchangeRequest, Op, ResourcePath};
+use crate::routes::document_bytes::SizeBefore;
 use crate::routes::reference::{Warned, WriteWarnings, require_property_types};
 
 pub(super) async fn get_service_policy(
@@ -57,7 +59,9 @@ pub(super) async fn replace_service_policy(
     };
     op.write(&permission, "service_policy.replace", async |mut tx| {
         let is_public = lock_visibility(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
+        let size = SizeBefore::measure(&mut tx, CountedDocument::Service, org, id).await?;
         service_part::upsert_policy(&mut tx, org, id, &row).await?;
+        size.require_room(&mut tx, &exchange.settings(), org, id).await?;
         tx.finish([change(org, id, "servicepolicies", "created/modified", is_public)])
     })
     .await?;

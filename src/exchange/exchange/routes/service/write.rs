@@ -4,6 +4,7 @@ use evenkeel_access::{Permission, right};
 use evenkeel_api::NoContent;
 use evenkeel_domain::review;
 use evenkeel_exchange_store::audit_state::Subject;
+use evenkeel_exchange_store::document_bytes::CountedDocument;
 use evenkeel_exchange_store::node_limit::lock_owner;
 use evenkeel_exchange_store::referenced_service::{self, ServiceReference};
 use evenkeel_exchange_store::service::{self, ServiceRow};
@@ -18,6 +19,7 @@ use super::get::absent;
 use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{ExchangeRequest, Op, OrgPath, ResourcePath};
+use crate::routes::document_bytes::SizeBefore;
 use crate::routes::reference::{
     ExchangeRange, ExchangeVersion, Warned, WriteWarnings, require_version, service_id, service_id_base,
 };
@@ -43,7 +45,9 @@ pub(super) async fn create_service(
         lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
         let owned = service::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
         require_below_limit("services", owned, exchange.settings().limits.services)?;
+        let size = SizeBefore::measure(&mut tx, CountedDocument::Service, org, &row.service).await?;
         service::insert(&mut tx, &row).await?;
+        size.require_room(&mut tx, &exchange.settings(), org, &row.service).await?;
         tx.finish([change(org, &row.service, "service", "created", row.is_public)])
     })
     .await
@@ -81,9 +85,11 @@ pub(super) async fn replace_service(
     }
     op.write(&permission, "service.replace", async |mut tx| {
         require_required_services(&mut tx, request.required_services.as_deref().unwrap_or_default()).await?;
+        let size = SizeBefore::measure(&mut tx, CountedDocument::Service, org, id).await?;
         if !service::update(&mut tx, &row).await? {
             return Err(absent(org, id));
         }
+        size.require_room(&mut tx, &exchange.settings(), org, id).await?;
         tx.finish([change(org, id, "service", "created/modified", row.is_public)])
     })
     .await?;

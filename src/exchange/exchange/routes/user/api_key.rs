@@ -13,8 +13,12 @@ use super::find_visible;
 use crate::extract::Body;
 use crate::notice::forget_login;
 use crate::operation::{ExchangeRequest, Op, PartPath, ResourcePath};
+use crate::routes::shape::{MAX_TEXT, require_length, require_parts_below};
 use crate::transaction::WriteTx;
 use crate::{ApiError, Exchange};
+
+/// Maximum number of API keys of one account.
+const MAX_KEYS: i64 = 1_000;
 
 pub async fn create_api_key(
     op: Op<ResourcePath>,
@@ -25,6 +29,8 @@ pub async fn create_api_key(
         request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id: name }, ..
     } = &op;
     require_user(exchange, caller, org, name).await?;
+    require_length("label", request.label.as_ref().map_or(0, String::len), MAX_TEXT)?;
+    require_length("description", request.description.as_ref().map_or(0, String::len), MAX_TEXT)?;
     let value = new_value();
     let hash = exchange.credentials().hasher().keyed(&value);
     let key = ApiKey {
@@ -39,6 +45,8 @@ pub async fn create_api_key(
     let key = op
         .write(&permission, "api_key.create", async |mut tx| {
             let creator = require_creator(&mut tx, caller, &UserId::new(org, name)).await?;
+            let count = api_key::count_of_account(&mut tx, org, name).await?;
+            require_parts_below("API keys of the user", count, MAX_KEYS)?;
             let key = ApiKey { creator: Some(creator), ..key.clone() };
             api_key::insert_api_key(&mut tx, &key, &hash)
                 .await
