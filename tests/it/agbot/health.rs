@@ -298,3 +298,21 @@ async fn hub_reports_what_it_cannot_place_while_that_lasts() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn node_of_another_organization_does_not_learn_which_policies_exist() {
+    let scratch = Scratch::new();
+    let hub = start(&scratch).await;
+    let created = |(status, body): (u16, Value)| assert_eq!(status, 201, "{body}");
+    created(hub.call("POST", "/orgs/p", Some(json!({"label": "p", "description": "p"}))).await);
+    let node = json!({"token": "secret", "name": "n", "pattern": "", "publicKey": ""});
+    created(hub.call("PUT", "/orgs/p/nodes/n", Some(node)).await);
+    let mut refusals = Vec::new();
+    for policy in ["cam", "none"] {
+        let path = format!("/orgs/o/business/policies/{policy}/instances/p%2Fn/health");
+        refusals.push(hub.call_as(("p/n", "secret"), "POST", &path, Some(body("s", "OK"))).await);
+    }
+    assert_eq!(refusals[0].0, 403, "{refusals:?}");
+    assert_eq!(refusals[0], refusals[1]);
+    assert_eq!(hub.stop().await, 0);
+}

@@ -1,6 +1,6 @@
 //! A second agbot that is configured to serve what the hub's own agbot serves.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::fleet::Fleet;
 use crate::support::{Hub, Scratch, eventually};
@@ -187,6 +187,12 @@ async fn entry_of_another_organization_needs_an_approved_agbot_and_the_confirmat
     let left =
         || async { hub.call("GET", "/agbot/status", None).await.1["leftToOtherAgbots"][0]["agbot"].clone() };
     eventually("the hub's agbot yields", || async { (left().await == "p/evil").then_some(()) }).await;
+    // Users see what is left of the nodes of their organization, and names of no other one.
+    for (login, seen) in [("o/eve", json!("p/evil")), ("p/ada", Value::Null), ("p/eve", Value::Null)] {
+        let (_, status) = hub.call_as((login, "secret"), "GET", "/agbot/status", None).await;
+        assert!(status["nodes"].is_number(), "{status}");
+        assert_eq!(status["leftToOtherAgbots"][0]["agbot"], seen, "{login}: {status}");
+    }
     assert_eq!(hub.call_as(ada, "DELETE", "/orgs/p/agbots/evil/approval", None).await.0, 204);
     eventually("not to an agbot without approval", || async { left().await.is_null().then_some(()) }).await;
     assert_eq!(hub.stop().await, 0);

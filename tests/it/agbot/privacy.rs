@@ -130,6 +130,20 @@ async fn users_see_their_own_nodes_and_nothing_of_others() {
         !outsider.contains("mine") && !outsider.contains("theirs") && !outsider.contains("s 2.0.0"),
         "{outsider}"
     );
+    // An agbot that a user made reads what its user reads.
+    for (owner, agbot) in [("w", "of-w"), ("u", "of-u")] {
+        let body = json!({"token": format!("secret-{agbot}"), "name": agbot, "publicKey": ""});
+        let login = (format!("o/{owner}"), format!("secret-{owner}"));
+        let path = format!("/orgs/o/agbots/{agbot}");
+        assert_eq!(hub.call_as((&login.0, &login.1), "PUT", &path, Some(body)).await.0, 201);
+    }
+    let agbot = reported(&hub, ("o/of-w", "secret-of-w")).await;
+    assert!(!agbot.contains("mine") && !agbot.contains("theirs") && !agbot.contains("s 2.0.0"), "{agbot}");
+    let agbot = reported(&hub, ("o/of-u", "secret-of-u")).await;
+    assert!(agbot.contains("o/mine") && !agbot.contains("theirs"), "{agbot}");
+    assert_eq!(hub.call_as(admin, "PUT", "/orgs/o/agbots/of-w/approval", None).await.0, 201);
+    let agbot = reported(&hub, ("o/of-w", "secret-of-w")).await;
+    assert!(agbot.contains("o/theirs"), "an approved agbot reads all of the organization: {agbot}");
     let node = reported(&hub, ("o/mine", "secret-mine")).await;
     assert!(node.contains("o/mine") && !node.contains("theirs"), "{node}");
     assert_eq!(get(&hub, ("o/u", "wrong"), "orgs/o/agbot/reasons").await.0, 401);

@@ -7,7 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use evenkeel_api::Refusal;
 use evenkeel_client::{Client, ClientError, Credentials, Path};
-use evenkeel_ids::NodeId;
+use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_planner::health::Entity;
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use evenkeel_wire::exchange::forwarded::CLIENT_ADDRESS;
 use evenkeel_wire::exchange::node::NodeResponse;
@@ -15,6 +16,7 @@ use http::{HeaderMap, StatusCode, header};
 
 use super::list_reads::READS;
 use crate::context::Context;
+use crate::observe::served_entries::{self, SHARED_ORG};
 use crate::shown::SeenNodes;
 
 /// Organization of root.
@@ -64,30 +66,33 @@ pub(super) async fn own_node(
     })
 }
 
-/// Returns the name of the node in a path, if the caller is that node.
+/// Returns whether the caller is a node.
 ///
 /// # Errors
 /// 401 without good credentials, 503 when the exchange does not respond.
-pub(super) async fn calling_node(
-    context: &Context,
-    headers: &HeaderMap,
-    org: &str,
-    node: &str,
-) -> Result<Option<String>, Refusal> {
-    let named = if node.contains('/') { NodeId::from_text(node) } else { NodeId::new(org, node) };
-    match credentials(headers).filter(|caller| caller.node() == named) {
-        Some(caller) => Ok(read_itself(context, headers, caller).await?.map(|_| named.to_string())),
-        None => Ok(None),
+pub(super) async fn is_node(context: &Context, headers: &HeaderMap, node: &NodeId) -> Result<bool, Refusal> {
+    match credentials(headers).filter(|caller| caller.node() == *node) {
+        Some(caller) => Ok(read_itself(context, headers, caller).await?.is_some()),
+        None => Ok(false),
     }
 }
 
-/// Reads a deployment policy as the agbot, for a caller whose right does not depend on it.
+/// Reads a deployment policy as the agbot, for a node that reports about its instance. Nodes of other organizations learn of the policies of
+/// the shared organization, and of those that they run.
 ///
 /// # Errors
-/// 404 when it does not exist, 503 when the exchange does not respond.
-pub(super) async fn served_policy(context: &Context, org: &str, policy: &str) -> Result<(), Refusal> {
+/// 403 for a node that may not read policies of the organization, 404 when the policy does not exist, 503 when the exchange does not respond.
+pub(super) async fn served_policy(
+    context: &Context,
+    (org, policy): (&str, &str),
+    node: &NodeId,
+) -> Result<(), Refusal> {
     let missing = || missing_policy(org, policy);
-    if context.model().policy(&evenkeel_ids::PolicyId::new(org, policy)).is_some() {
+    let instance = Entity::Instance(PolicyId::new(org, policy), node.clone());
+    if ![node.org(), SHARED_ORG].contains(&org) && !context.model().has_health_entity(&instance) {
+        return Err(no_policies(org));
+    }
+    if context.model().policy(&PolicyId::new(org, policy)).is_some() {
         return Ok(());
     }
     if policy.contains('\0') || policy.len() > evenkeel_api::MAX_ID {
@@ -317,11 +322,62 @@ pub(super) async fn written_nodes(
         .map_err(|refusal| if refusal.is_forbidden() { forbidden } else { refusal })
 }
 
-/// Returns true if the exchange shows its status counts to the caller.
-pub(super) async fn sees_counts(context: &Context, headers: &HeaderMap) -> bool {
-    let Ok(client) = as_caller(context, headers) else { return false };
+/// What a caller may see of the status of the agbot beside its health.
+pub(super) enum SeenStatus {
+    /// Nothing.
+    Health,
+    /// Counts, and names of its organization.
+    OfOrg(String),
+    /// Counts and names: root and administrators of the hub.
+    All,
+}
+
+impl SeenStatus {
+    /// Returns whether the caller sees what concerns an organization.
+    pub(super) fn shows(&self, org: &str) -> bool {
+        match self {
+            Self::Health => false,
+            Self::OfOrg(own) => own == org,
+            Self::All => true,
+        }
+    }
+}
+
+/// Returns what the caller may see: counts if the exchange shows its own, and names of the organization in which the caller logged in.
+pub(super) async fn seen_status(context: &Context, headers: &HeaderMap) -> SeenStatus {
+    let Ok(client) = as_caller(context, headers) else { return SeenStatus::Health };
     let path = Path::new(&["admin", "status"]);
-    client.get::<serde_json::Value>(path).await.is_ok_and(|found| found.is_some())
+    if !client.get::<serde_json::Value>(path).await.is_ok_and(|found| found.is_some()) {
+        return SeenStatus::Health;
+    }
+    let named = || headers.get("x-organization")?.to_str().ok().map(str::to_owned);
+    match credentials(headers).map(|caller| caller.org).or_else(named) {
+        Some(org) if org == ROOT_ORG => SeenStatus::All,
+        org => SeenStatus::OfOrg(org.unwrap_or_default()),
+    }
+}
+
+/// Asks the exchange which nodes the caller may read of those that the policies and patterns of an organization are served to, besides
+/// those of the organization itself.
+///
+/// # Errors
+/// As [`seen_nodes`].
+pub(super) async fn seen_nodes_of_policies(
+    context: &Context,
+    headers: &HeaderMap,
+    org: &str,
+) -> Result<SeenNodes, Refusal> {
+    let own = seen_nodes(context, headers, org).await?;
+    if !own.is_all() {
+        return Ok(own);
+    }
+    let entries = served_entries::read(context).await.map_err(|error| refused(error, org))?;
+    let abroad = entries.node_orgs_of_org(org);
+    if abroad.iter().all(|one| one.as_str() == org) {
+        return Ok(own);
+    }
+    let orgs = abroad.iter().map(ToString::to_string).chain([org.to_owned()]).collect();
+    seen_nodes_of(context, headers, orgs).await
 }
 
 /// The node that calls.

@@ -26,6 +26,7 @@ use super::permission::{Permission, right};
 use super::pipeline::{AgbotRequest, Op, Sent};
 use crate::AgbotError;
 use crate::context::{Context, EngineHandle};
+use crate::observe::served_entries::SHARED_ORG;
 use crate::records::{entity_key, health_row_of};
 
 /// Time for which a request waits for the model to read what the exchange has.
@@ -182,8 +183,9 @@ pub(super) async fn instance_entity(context: &Context, path: &InstancePath) -> R
         return Err(missing());
     }
     let entity = Entity::Instance(policy.clone(), node.clone());
-    // The node may be newer than what the model has read of it.
-    let is_new = context.model().node(&node).is_none();
+    // The node may be newer than what the model has read of it. Of other organizations nothing is said about nodes that are not served.
+    let is_expected = [node.org(), SHARED_ORG].contains(&path.org.as_str());
+    let is_new = is_expected && context.model().node(&node).is_none();
     if is_new && context.client.node(&node).await.map_err(|error| unavailable(&error))?.is_some() {
         known(context, Entity::Node(node.clone())).await?;
     }

@@ -1,16 +1,18 @@
 //! Rights to the agbot's API: values that only a check can make, so that a handler which takes one cannot run unchecked.
 
 use evenkeel_api::{Authorized, PathParameters, Refusal, RequiredAccess};
+use evenkeel_ids::NodeId;
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use evenkeel_wire::exchange::node::NodeResponse;
 
 use super::actions::note_denied;
 use super::caller::{
-    calling_node, claimed_name, find_policy, may_administrate, may_operate, may_read_policies,
-    missing_policy, operated_nodes, own_node, seen_nodes, seen_nodes_of, sees_counts, served_policy,
-    written_nodes,
+    SeenStatus, claimed_name, find_policy, is_node, may_administrate, may_operate, may_read_policies,
+    missing_policy, operated_nodes, own_node, seen_nodes, seen_nodes_of, seen_nodes_of_policies, seen_status,
+    served_policy, written_nodes,
 };
 use super::login;
+use super::orchestration::node_of;
 use super::path::{InstancePath, NodePath, OfNode, OfOrg, OfPolicy};
 use super::pipeline::{AgbotRequest, Op};
 use crate::shown::SeenNodes;
@@ -91,7 +93,7 @@ pub(super) struct PlannedPolicy {
 pub(super) mod right {
     use super::{
         AgbotRequest, DeploymentPolicyResponse, InstancePath, NodePath, NodeResponse, OfNode, OfOrg,
-        OfPolicy, PlannedPolicy, ReadPolicy, Refusal, RequiredAccess, Right, RightTo, SeenNodes,
+        OfPolicy, PlannedPolicy, ReadPolicy, Refusal, RequiredAccess, Right, RightTo, SeenNodes, SeenStatus,
     };
 
     macro_rules! rights {
@@ -113,6 +115,10 @@ pub(super) mod right {
 
         /// To read of the nodes of an organization that the exchange shows to the caller. Proven by these.
         NodesRead: RequiredAccess::Right("NodesRead") => SeenNodes;
+
+        /// To read what the agbot did for the policies of an organization, as far as it concerns nodes that the exchange shows to the
+        /// caller. Proven by these.
+        HistoryRead: RequiredAccess::Right("NodesRead") => SeenNodes;
 
         /// To read the status of a deployment policy: accounts that may read the policy.
         PolicyRead: RequiredAccess::Right("PolicyRead") => ReadPolicy;
@@ -140,9 +146,8 @@ pub(super) mod right {
         /// To report about the instance of a policy on a node: the node, and users who may act on the policy. Proven by the caller's name.
         InstanceReport: RequiredAccess::Right("InstanceReport") => String;
 
-        /// To read the health of the agbot: everyone, also without credentials. Proven by whether the exchange shows its status counts to
-        /// the caller.
-        HealthRead: RequiredAccess::Public => bool;
+        /// To read the health of the agbot: everyone, also without credentials. Proven by what the caller may see besides.
+        HealthRead: RequiredAccess::Public => SeenStatus;
     }
 
     impl<P: OfOrg> RightTo<P> for OrgAdminister {
@@ -154,6 +159,12 @@ pub(super) mod right {
     impl<P: OfOrg> RightTo<P> for NodesRead {
         async fn check(request: &AgbotRequest, path: &P) -> Result<SeenNodes, Refusal> {
             super::seen_nodes(&request.context, &request.headers, path.organization()).await
+        }
+    }
+
+    impl<P: OfOrg> RightTo<P> for HistoryRead {
+        async fn check(request: &AgbotRequest, path: &P) -> Result<SeenNodes, Refusal> {
+            super::seen_nodes_of_policies(&request.context, &request.headers, path.organization()).await
         }
     }
 
@@ -225,10 +236,11 @@ pub(super) mod right {
 
     impl RightTo<NodePath> for NodeReport {
         async fn check(request: &AgbotRequest, path: &NodePath) -> Result<String, Refusal> {
-            let (org, node) = (path.organization(), path.node());
-            match super::calling_node(&request.context, &request.headers, org, node).await? {
-                Some(name) => Ok(name),
-                None => super::may_administrate(&request.context, &request.headers, org).await,
+            let org = path.organization();
+            let node = super::NodeId::new(org, path.node());
+            match super::is_node(&request.context, &request.headers, &node).await? {
+                true => Ok(node.to_string()),
+                false => super::may_administrate(&request.context, &request.headers, org).await,
             }
         }
     }
@@ -236,19 +248,20 @@ pub(super) mod right {
     impl RightTo<InstancePath> for InstanceReport {
         async fn check(request: &AgbotRequest, path: &InstancePath) -> Result<String, Refusal> {
             let (org, policy) = (path.organization(), path.policy());
-            match super::calling_node(&request.context, &request.headers, org, path.node()).await? {
-                Some(name) => {
-                    super::served_policy(&request.context, org, policy).await?;
-                    Ok(name)
+            let node = super::node_of(org, path.node());
+            match super::is_node(&request.context, &request.headers, &node).await? {
+                true => {
+                    super::served_policy(&request.context, (org, policy), &node).await?;
+                    Ok(node.to_string())
                 }
-                None => Ok(super::may_operate(&request.context, &request.headers, org, policy).await?.0),
+                false => Ok(super::may_operate(&request.context, &request.headers, org, policy).await?.0),
             }
         }
     }
 
     impl<P: Sync> RightTo<P> for HealthRead {
-        async fn check(request: &AgbotRequest, _: &P) -> Result<bool, Refusal> {
-            Ok(super::sees_counts(&request.context, &request.headers).await)
+        async fn check(request: &AgbotRequest, _: &P) -> Result<SeenStatus, Refusal> {
+            Ok(super::seen_status(&request.context, &request.headers).await)
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::Json;
-use evenkeel_agbot_store::event::{self, EventFilter};
+use evenkeel_agbot_store::event::{self, EventFilter, EventRow};
 use evenkeel_agbot_store::{agreement, claim};
 use evenkeel_api::{OrgPath, Page, PageError, Refusal, WholeList};
 use evenkeel_client::ClientError;
@@ -24,6 +24,7 @@ use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::caller::SeenStatus;
 use super::health;
 use super::path::GroupPath;
 use super::permission::{Permission, right};
@@ -40,7 +41,7 @@ const NEWEST: i64 = 500;
 const PAGE: usize = 500;
 
 /// Returns the health of the agbot; needs no credentials. Counts are shown to users to whom the exchange
-/// shows its own.
+/// shows its own, and entries of other agbots to those of the nodes' organization.
 pub(super) async fn get_agbot_status(
     op: Op<()>,
     permission: Permission<right::HealthRead>,
@@ -56,11 +57,13 @@ pub(super) async fn get_agbot_status(
         agreements: None,
         left_to_other_agbots: None,
     };
-    if permission.into_proof() {
+    let seen = permission.into_proof();
+    if !matches!(seen, SeenStatus::Health) {
         let model = context.model();
         let (nodes, policies, agreements) = model.counts();
         (status.nodes, status.policies, status.agreements) = (Some(nodes), Some(policies), Some(agreements));
-        let left: Vec<_> = model.other_agbots().entries().map(shape::served_elsewhere).collect();
+        let left = model.other_agbots().entries().filter(|entry| seen.shows(entry.node_org));
+        let left: Vec<_> = left.map(shape::served_elsewhere).collect();
         status.left_to_other_agbots = Some(left).filter(|left| !left.is_empty());
     }
     Ok(Json(status))
@@ -243,7 +246,7 @@ fn reasons_page(
 /// Rollouts through the organization's groups.
 pub(super) async fn list_rollouts(
     op: Op<OrgPath>,
-    permission: Permission<right::NodesRead>,
+    permission: Permission<right::HistoryRead>,
 ) -> Result<Json<RolloutsResponse>, Refusal> {
     let Op { request: AgbotRequest { context, .. }, path: OrgPath { org }, .. } = op;
     let seen = permission.into_proof();
@@ -279,7 +282,7 @@ impl KnownQuery for EventsQuery {
 /// Lists recent events of the agbot, newest first.
 pub(super) async fn list_events(
     op: Op<OrgPath>,
-    permission: Permission<right::NodesRead>,
+    permission: Permission<right::HistoryRead>,
     Query(of): Query<EventsQuery>,
 ) -> Result<Json<EventsResponse>, Refusal> {
     let Op { request: AgbotRequest { context, .. }, path: OrgPath { org }, .. } = op;
@@ -302,10 +305,16 @@ pub(super) async fn list_events(
         policy: qualified(of.policy).map(|id| PolicyId::from_text(&id)),
     };
     let rows = context.database.read(async |connection| {
-        event::list_newest(connection, &org, seen.ids().as_deref(), &filter, limit).await
+        event::list_newest(connection, &org, seen.ids_in(&org).as_deref(), &filter, limit).await
     });
     let rows = rows.await.map_err(|error| unreadable(&error))?;
-    let shown = rows.into_iter().map(|row| AgbotEvent {
+    // Policies of the organization may be served to nodes of others.
+    let is_seen = |row: &EventRow| match (&row.node, &row.ha_group) {
+        (Some(node), _) => seen.shows(node),
+        (None, Some(group)) => seen.is_all() || group.org() == org,
+        (None, None) => true,
+    };
+    let shown = rows.into_iter().filter(is_seen).map(|row| AgbotEvent {
         at: row.happened_at.to_string(),
         kind: row.kind,
         ha_group: row.ha_group.map(|id| id.to_string()),

@@ -66,7 +66,7 @@ pub(super) async fn list_policy_events(
 /// Lists the events about the policies of an organization, and about the conditions of its nodes.
 pub(super) async fn list_orchestration_events(
     op: Op<OrgPath>,
-    permission: Permission<right::NodesRead>,
+    permission: Permission<right::HistoryRead>,
     Named(query): Named<OrganizationEventsQuery>,
 ) -> Result<Json<OrchestrationEvents>, Refusal> {
     let Op { request: AgbotRequest { context, .. }, path: OrgPath { org }, .. } = op;
@@ -74,7 +74,7 @@ pub(super) async fn list_orchestration_events(
     let OrganizationEventsQuery { since, kind, group, limit } = query;
     let filter = filter(OrchestrationEventsQuery { since, kind, limit });
     let group = group.map(|name| GroupId::new(&org, &name));
-    let nodes = seen.ids();
+    let nodes = seen.ids_in(&org);
     let about = (nodes.as_deref(), group.as_ref());
     let rows = context
         .database

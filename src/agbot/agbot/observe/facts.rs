@@ -295,7 +295,7 @@ pub fn deployment_policy(
             properties: from_value(&policy.properties).map_err(unreadable("properties"))?,
             constraints: from_value(&policy.constraints).map_err(unreadable("constraints"))?,
         },
-        orchestration: orchestration(id, policy.orchestration.as_ref())?,
+        orchestration: orchestration(id, policy.orchestration.as_ref(), &node_orgs)?,
         user_input: entries(&policy.user_input),
         secret_binding: entries(&policy.secret_binding),
         node_orgs,

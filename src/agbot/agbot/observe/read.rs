@@ -160,7 +160,9 @@ pub async fn written_policy(
     };
     // The write will rank by them, too.
     let mut events = statistics_for([&facts], context).await?;
-    events.extend(new_services(context, BTreeSet::from([facts.service.clone()])).await?);
+    let mut services = Services::seen_from(id.org());
+    services.read(context, BTreeSet::from([facts.service.clone()])).await?;
+    events.extend(services.take_events());
     let last_updated = facts.last_updated.or_else(|| Some(context.now()));
     events.push(policy_changed(DeploymentPolicyFacts { last_updated, ..facts }));
     Ok(WrittenPolicy::Readable(events))

@@ -10,6 +10,9 @@ use evenkeel_wire::exchange::agbot::{ServedPattern, ServedPolicy};
 
 use crate::context::Context;
 
+/// The organization whose services, patterns and policies are for the nodes of every organization.
+pub(crate) const SHARED_ORG: &str = "IBM";
+
 /// Organization → name or `*` → node organizations.
 pub(super) type Entries = BTreeMap<String, BTreeMap<String, BTreeSet<OrgId>>>;
 
@@ -61,6 +64,13 @@ impl ServedEntries {
     #[must_use]
     pub fn node_orgs_of(&self, org: &str, policy: &str) -> BTreeSet<OrgId> {
         found(&self.policies, org, policy)
+    }
+
+    /// Returns the organizations whose nodes the policies and patterns of an organization are served for.
+    #[must_use]
+    pub fn node_orgs_of_org(&self, org: &str) -> BTreeSet<OrgId> {
+        let names = [self.policies.get(org), self.patterns.get(org)].into_iter().flatten();
+        names.flat_map(BTreeMap::values).flatten().cloned().collect()
     }
 
     /// Returns the organizations whose nodes a pattern is served for; empty when it is not served.

@@ -8,6 +8,7 @@ use evenkeel_planner::event::Event;
 use evenkeel_planner::matching::needed_services;
 
 use super::read;
+use super::served_entries::SHARED_ORG;
 use crate::context::Context;
 
 /// The services that were read: each key once, whatever requires it.
@@ -17,9 +18,20 @@ pub(super) struct Services {
     requirements: BTreeMap<ServiceKey, Result<BTreeSet<ServiceKey>, ClientError>>,
     found: BTreeSet<ServiceId>,
     events: Vec<Event>,
+    /// Organization from which they are seen: private services of others do not exist. None: all are read.
+    seen_from: Option<String>,
 }
 
 impl Services {
+    /// Reads the services that exist for a document of an organization, as the exchange decides when one is written.
+    pub fn seen_from(org: &str) -> Self {
+        Self { seen_from: Some(org.to_owned()), ..Self::default() }
+    }
+
+    fn is_visible(&self, org: &str, is_public: bool) -> bool {
+        is_public || self.seen_from.as_deref().is_none_or(|from| [from, SHARED_ORG].contains(&org))
+    }
+
     /// Reads services and their requirements, until no new ones are required.
     ///
     /// # Errors
@@ -50,6 +62,9 @@ impl Services {
     ) -> Result<BTreeSet<ServiceKey>, ClientError> {
         let mut required = BTreeSet::new();
         for (id, service) in context.client.find_services(key.org(), key.name(), None, None).await? {
+            if !self.is_visible(key.org(), service.public) {
+                continue;
+            }
             let events = read::service_events(context, &id, service).await?;
             for event in &events {
                 if let Event::ServiceChanged { service } = event {

@@ -34,6 +34,14 @@ impl SeenNodes {
         matches!(self, Self::All)
     }
 
+    /// The ids of an organization to ask the database for; `None` means all.
+    pub(crate) fn ids_in(&self, org: &str) -> Option<Vec<NodeId>> {
+        match self {
+            Self::PerOrg(orgs) => orgs.get(org).map_or(Some(Vec::new()), SeenNodes::ids),
+            Self::All | Self::Only(_) => self.ids(),
+        }
+    }
+
     /// The ids to ask the database for; `None` means all.
     pub(crate) fn ids(&self) -> Option<Vec<NodeId>> {
         match self {
