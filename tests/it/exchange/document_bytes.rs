@@ -158,7 +158,8 @@ async fn values_that_are_read_with_many_others_have_a_length() {
         body[field] = Value::String(text(kib));
         body
     };
-    let served = |org: &str, name: String| json!({"patternOrgid": org, "pattern": name, "nodeOrgid": "o"});
+    let served_entry =
+        |org: &str, name: String| json!({"patternOrgid": org, "pattern": name, "nodeOrgid": "o"});
     let agreement = json!({"orgid": "o", "pattern": "", "url": "s"});
     let dockauth = |registry: String| json!({"registry": registry, "username": "u", "token": "t"});
     let a = "/orgs/o/services/a.svc_1.0.0_amd64";
@@ -168,7 +169,7 @@ async fn values_that_are_read_with_many_others_have_a_length() {
         (USER, "PUT", "/orgs/o/agbots/b", named("msgEndPoint", 2), "msgEndPoint"),
         (USER, "PUT", "/orgs/o/agbots/b", named("publicKey", 17), "publicKey"),
         (USER, "PATCH", "/orgs/o/agbots/b", json!({"name": text(2)}), "name"),
-        (USER, "POST", "/orgs/o/agbots/b/patterns", served("o", text(2)), "pattern"),
+        (USER, "POST", "/orgs/o/agbots/b/patterns", served_entry("o", text(2)), "pattern"),
         (
             USER,
             "PUT",
