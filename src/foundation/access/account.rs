@@ -42,9 +42,43 @@ pub fn sees_account(caller: &Caller, account: AccountFacts<'_>) -> bool {
     match caller.role {
         Role::Root => true,
         Role::HubAdmin => (account.is_admin || account.is_hub_admin) && !account.is_root(),
-        Role::OrgAdmin => account.org == caller.org && !account.is_hub_admin,
+        Role::OrgAdmin | Role::Viewer | Role::Deployer => account.org == caller.org && !account.is_hub_admin,
         Role::User => account.org == caller.org && account.name == caller.id,
         Role::Node | Role::Agbot | Role::UnapprovedAgbot => false,
+    }
+}
+
+/// The accounts of one organization that a list shows, once the list itself is allowed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AccountRows {
+    /// Only administrators of the organization and of the hub.
+    pub only_administrators: bool,
+    /// No administrators of the hub.
+    pub hides_hub_admins: bool,
+    /// Not root.
+    pub hides_root: bool,
+}
+
+impl AccountRows {
+    /// Name of the account that is hidden in an organization.
+    #[must_use]
+    pub fn hidden_name(self, org: &str) -> Option<&'static str> {
+        (self.hides_root && org == ROOT_ORG).then_some(ROOT_NAME)
+    }
+}
+
+/// Returns the accounts that a caller sees in a list that it may read: those of [`sees_account`]. Other callers than administrators read single
+/// accounts only, and are not limited here.
+#[must_use]
+pub fn listed_accounts(caller: &Caller) -> AccountRows {
+    match caller.role {
+        Role::HubAdmin => {
+            AccountRows { only_administrators: true, hides_root: true, ..AccountRows::default() }
+        }
+        Role::OrgAdmin | Role::Viewer | Role::Deployer => {
+            AccountRows { hides_hub_admins: true, ..AccountRows::default() }
+        }
+        Role::Root | Role::User | Role::Node | Role::Agbot | Role::UnapprovedAgbot => AccountRows::default(),
     }
 }
 
@@ -52,7 +86,13 @@ pub fn sees_account(caller: &Caller, account: AccountFacts<'_>) -> bool {
 /// the flag of hub admins and of root never changes.
 #[must_use]
 pub fn may_change_admin_flag(caller: &Caller, account: AccountFacts<'_>) -> bool {
-    caller.role != Role::User && !account.is_hub_admin && sees_account(caller, account)
+    caller.role.is_administrator() && !account.is_hub_admin && sees_account(caller, account)
+}
+
+/// Returns whether the caller may give a role to an existing account, or take it away: only root and administrators of its organization.
+#[must_use]
+pub fn may_assign_role(caller: &Caller, account: AccountFacts<'_>) -> bool {
+    caller.is_admin_of(account.org) && sees_account(caller, account)
 }
 
 /// Returns whether the caller may set or clear the hub administrator flag of an existing account: only root and hub admins, and never of an
@@ -75,6 +115,21 @@ pub enum FlagsRefused {
     HubAdminOutsideRootOrg,
     /// Hub admins create administrators only.
     PlainByHubAdmin,
+    /// Only administrators of the organization give roles.
+    RoleByOther,
+    /// An administrator has all rights of a role.
+    RoleOfAdministrator,
+}
+
+/// Checks the role of an account that the caller creates or changes; `is_administrator`: the account is one, of the organization or the hub.
+///
+/// # Errors
+/// The first broken rule.
+pub fn check_role(caller: &Caller, org: &str, is_administrator: bool) -> Result<(), FlagsRefused> {
+    if !caller.is_admin_of(org) {
+        return Err(FlagsRefused::RoleByOther);
+    }
+    if is_administrator { Err(FlagsRefused::RoleOfAdministrator) } else { Ok(()) }
 }
 
 /// Checks the flags of an account that the caller creates or replaces, in the order of the contract.
@@ -82,7 +137,7 @@ pub enum FlagsRefused {
 /// # Errors
 /// The first broken rule.
 pub fn check_flags(caller: &Caller, org: &str, admin: bool, hub_admin: bool) -> Result<(), FlagsRefused> {
-    if admin && (hub_admin || caller.role == Role::User) {
+    if admin && (hub_admin || !caller.role.is_administrator()) {
         return Err(FlagsRefused::AdminByNonAdmin);
     }
     if org == ROOT_ORG && !hub_admin {
@@ -105,7 +160,7 @@ mod tests {
     use super::*;
 
     fn caller(role: Role, org: &str, id: &str) -> Caller {
-        Caller { role, org: org.into(), id: id.into(), owner: None, api_key: None }
+        Caller::new(role, org, id)
     }
 
     fn plain<'a>(org: &'a str, name: &'a str) -> AccountFacts<'a> {
@@ -124,6 +179,26 @@ mod tests {
     }
 
     #[test]
+    fn lists_show_the_accounts_that_their_reader_sees() {
+        for (role, org) in [(Role::Root, "root"), (Role::HubAdmin, "root"), (Role::OrgAdmin, "o")] {
+            let caller = caller(role, org, "c");
+            let rows = listed_accounts(&caller);
+            for (org, name) in [("o", "u"), ("root", "root"), ("root", "h")] {
+                for (is_admin, is_hub_admin) in [(false, false), (true, false), (false, true), (true, true)] {
+                    let account = AccountFacts { org, name, is_admin, is_hub_admin };
+                    let is_listed = (!rows.only_administrators || is_admin || is_hub_admin)
+                        && !(rows.hides_hub_admins && is_hub_admin)
+                        && rows.hidden_name(org) != Some(name);
+                    // Administrators of an organization list that one only.
+                    if role != Role::OrgAdmin || org == caller.org {
+                        assert_eq!(is_listed, sees_account(&caller, account), "{role:?} {account:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn no_account_becomes_root_and_only_the_hub_creates_hub_admins() {
         let admin = caller(Role::OrgAdmin, "o", "a");
         let root = caller(Role::Root, "root", "root");
@@ -136,6 +211,27 @@ mod tests {
             check_flags(&caller(Role::HubAdmin, "root", "h"), "o", false, false),
             Err(FlagsRefused::PlainByHubAdmin)
         );
+    }
+
+    #[test]
+    fn only_administrators_of_the_organization_give_roles_and_never_to_administrators() {
+        for (role, org, expected) in [
+            (Role::Root, "root", Ok(())),
+            (Role::OrgAdmin, "o", Ok(())),
+            (Role::OrgAdmin, "p", Err(FlagsRefused::RoleByOther)),
+            (Role::HubAdmin, "root", Err(FlagsRefused::RoleByOther)),
+            (Role::User, "o", Err(FlagsRefused::RoleByOther)),
+            (Role::Viewer, "o", Err(FlagsRefused::RoleByOther)),
+            (Role::Deployer, "o", Err(FlagsRefused::RoleByOther)),
+        ] {
+            let caller = caller(role, org, "c");
+            assert_eq!(check_role(&caller, "o", false), expected, "{role:?} {org}");
+            assert_eq!(may_assign_role(&caller, plain("o", "u")), expected.is_ok(), "{role:?} {org}");
+        }
+        let admin = caller(Role::OrgAdmin, "o", "a");
+        assert_eq!(check_role(&admin, "o", true), Err(FlagsRefused::RoleOfAdministrator));
+        assert!(check_flags(&caller(Role::Viewer, "o", "c"), "o", true, false).is_err());
+        assert!(!may_change_admin_flag(&caller(Role::Deployer, "o", "c"), plain("o", "u")));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use evenkeel_ids::UserId;
 
-use crate::Caller;
+use crate::{Caller, Role};
 
 /// The facts about a group that the rule needs.
 #[derive(Debug, Clone, Copy)]
@@ -80,16 +80,15 @@ pub fn seen_members(caller: &Caller) -> Option<UserId> {
 /// Returns whether the caller sees the descriptions of groups created by administrators of the organization; those of other groups are always visible.
 #[must_use]
 pub fn sees_admin_descriptions(caller: &Caller, org: &str) -> bool {
-    caller.is_admin_of(org)
+    caller.is_admin_of(org) || (caller.org == org && matches!(caller.role, Role::Viewer | Role::Deployer))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Role;
 
     fn user(name: &str) -> Caller {
-        Caller { role: Role::User, org: "o".into(), id: name.into(), owner: None, api_key: None }
+        Caller::new(Role::User, "o", name)
     }
 
     fn account(name: &str) -> UserId {
@@ -123,8 +122,7 @@ mod tests {
             check_ha_group_change(&user("u"), group(true, &admin), [&mine]),
             Err(HaGroupRefused::AdminGroup)
         );
-        let root =
-            Caller { role: Role::Root, org: "root".into(), id: "root".into(), owner: None, api_key: None };
+        let root = Caller::new(Role::Root, "root", "root");
         assert_eq!(check_ha_group_change(&root, group(true, &admin), [&mine]), Ok(()));
     }
 

@@ -11,10 +11,10 @@ mod rows;
 mod table;
 
 pub use account::{
-    AccountFacts, FlagsRefused, ROOT_NAME, check_flags, is_root, may_change_admin_flag,
-    may_change_hub_admin_flag, sees_account,
+    AccountFacts, AccountRows, FlagsRefused, ROOT_NAME, check_flags, check_role, is_root, listed_accounts,
+    may_assign_role, may_change_admin_flag, may_change_hub_admin_flag, sees_account,
 };
-pub use caller::{Caller, Role};
+pub use caller::{Assignment, Caller, Role};
 pub use ha_group::{
     HaGroupFacts, HaGroupRefused, check_ha_group_change, makes_admin_groups, may_move_node, seen_members,
     sees_admin_descriptions,
@@ -24,6 +24,7 @@ pub use reserved::{API_KEY_LOGIN, LoginKind, OWN_NAMES, is_reserved_name};
 pub use rows::{RowFilter, organization_rows, service_rows};
 pub use table::{Access, right};
 
+pub use evenkeel_domain::assigned_role::AssignedRole;
 use evenkeel_ids::UserId;
 use table::Cell;
 
@@ -74,19 +75,41 @@ pub fn decide(caller: &Caller, access: Access, target: Target<'_>) -> Decision {
     if is_sealed(caller, access, target) {
         return Decision::Deny;
     }
-    let cell = table::cell(access, caller, target.org);
     if probes_existence(caller, access, target) {
         return Decision::NeedsFacts;
     }
+    let decisions = table::cells(access, caller, target.org).map(|cell| decide_cell(cell, caller, target));
+    decisions.fold(Decision::Allow, stricter)
+}
+
+/// Decides by one cell as far as possible without the facts of the target.
+fn decide_cell(cell: Cell, caller: &Caller, target: Target<'_>) -> Decision {
     match cell {
-        Cell::Yes => Decision::Allow,
-        Cell::No => Decision::Deny,
-        Cell::OnlySelf if target.id == Some(caller.id.as_str()) && target.org == caller.org => {
-            Decision::Allow
-        }
-        Cell::OnlySelf => Decision::Deny,
         Cell::OnlyOwned | Cell::OnlyVisible | Cell::OnlyDeployed if target.id.is_none() => Decision::Allow,
         Cell::OnlyOwned | Cell::OnlyVisible | Cell::OnlyPublic | Cell::OnlyDeployed => Decision::NeedsFacts,
+        cell if is_allowed_as_is(cell, caller, target) => Decision::Allow,
+        _ => Decision::Deny,
+    }
+}
+
+/// Returns whether a cell allows an access whatever the facts of the target are.
+fn is_allowed_as_is(cell: Cell, caller: &Caller, target: Target<'_>) -> bool {
+    let is_itself = target.org == caller.org && target.id == Some(caller.id.as_str());
+    match cell {
+        Cell::Yes => true,
+        Cell::OnlySelf => is_itself,
+        Cell::OnlySelfInPerson => is_itself && !caller.has_limited_key(),
+        Cell::OnlyMatching => target.id.is_some_and(|id| caller.writes_policy(id)),
+        Cell::No | Cell::OnlyOwned | Cell::OnlyVisible | Cell::OnlyPublic | Cell::OnlyDeployed => false,
+    }
+}
+
+/// Returns the decision of two that allows less.
+fn stricter(one: Decision, other: Decision) -> Decision {
+    match (one, other) {
+        (Decision::Allow, decision) | (decision, Decision::Allow) => decision,
+        (Decision::NeedsFacts, Decision::NeedsFacts) => Decision::NeedsFacts,
+        _ => Decision::Deny,
     }
 }
 
@@ -102,27 +125,25 @@ pub fn decide_with_facts(
     target: Target<'_>,
     facts: Option<&Facts>,
 ) -> Decision {
-    let Some(facts) = facts else {
-        if probes_existence(caller, access, target) {
-            return Decision::NotFound;
-        }
-        return match table::cell(access, caller, target.org) {
-            Cell::Yes | Cell::OnlyOwned | Cell::OnlyVisible | Cell::OnlyDeployed => Decision::Allow,
-            Cell::OnlySelf if target.id == Some(caller.id.as_str()) => Decision::Allow,
-            Cell::OnlySelf | Cell::OnlyPublic | Cell::No => Decision::Deny,
-        };
-    };
-    let is_owner = || facts.owner.as_ref().is_some_and(|owner| caller.acts_for(owner));
-    let allowed = match table::cell(access, caller, target.org) {
-        Cell::Yes => true,
-        Cell::No => false,
-        Cell::OnlySelf => target.org == caller.org && target.id == Some(caller.id.as_str()),
-        Cell::OnlyOwned => is_owner(),
-        Cell::OnlyVisible => facts.is_public || is_owner(),
-        Cell::OnlyPublic => facts.is_public,
-        Cell::OnlyDeployed => facts.is_public || facts.is_deployed,
-    };
-    if allowed { Decision::Allow } else { Decision::Deny }
+    if facts.is_none() && probes_existence(caller, access, target) {
+        return Decision::NotFound;
+    }
+    let mut cells = table::cells(access, caller, target.org);
+    if cells.all(|cell| is_allowed(cell, caller, target, facts)) { Decision::Allow } else { Decision::Deny }
+}
+
+/// Returns whether a cell allows an access to a target with these facts.
+fn is_allowed(cell: Cell, caller: &Caller, target: Target<'_>, facts: Option<&Facts>) -> bool {
+    let is_owner = |facts: &Facts| facts.owner.as_ref().is_some_and(|owner| caller.acts_for(owner));
+    match (cell, facts) {
+        (Cell::OnlyOwned | Cell::OnlyVisible | Cell::OnlyDeployed, None) => true,
+        (Cell::OnlyOwned, Some(facts)) => is_owner(facts),
+        (Cell::OnlyVisible, Some(facts)) => facts.is_public || is_owner(facts),
+        (Cell::OnlyPublic, Some(facts)) => facts.is_public,
+        (Cell::OnlyDeployed, Some(facts)) => facts.is_public || facts.is_deployed,
+        (Cell::OnlyPublic, None) => false,
+        (cell, _) => is_allowed_as_is(cell, caller, target),
+    }
 }
 
 /// The root organization is fixed: it cannot be deleted, and only root itself changes it.
@@ -140,5 +161,7 @@ fn probes_existence(caller: &Caller, access: Access, target: Target<'_>) -> bool
         && caller.role != Role::HubAdmin
 }
 
+#[cfg(test)]
+mod role_tests;
 #[cfg(test)]
 mod tests;

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     fn caller(role: Role, org: &str, id: &str) -> Caller {
-        Caller { role, org: org.into(), id: id.into(), owner: None, api_key: None }
+        Caller::new(role, org, id)
     }
 
     fn account(org: &str, name: &str) -> UserId {

@@ -1,7 +1,7 @@
 use super::*;
 
 fn caller(role: Role, org: &str, id: &str) -> Caller {
-    Caller { role, org: org.into(), id: id.into(), owner: None, api_key: None }
+    Caller::new(role, org, id)
 }
 
 fn owned_by(org: &str, name: &str) -> Facts {

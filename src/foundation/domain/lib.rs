@@ -3,6 +3,7 @@
 //! No async, no input or output, no clock, no environment, no logging: every input of a function is an argument.
 //! See the design, "The agbot" and "How it is tested".
 
+pub mod assigned_role;
 pub mod causes;
 pub mod document;
 pub mod object;
