@@ -38,7 +38,7 @@ mod default {
     pub(super) const HEALTH_INTERVAL_MIN_SECS: u64 = 60;
     pub(super) const HEALTH_INTERVAL_MAX_SECS: u64 = 3_600;
     pub(super) const REBALANCE_INTERVAL_SECS: u64 = 300;
-    pub(super) const EVENT_RETENTION: u64 = 10_000;
+    pub(super) const EVENT_RETENTION: u64 = 200_000;
 }
 
 /// Settings of an organization, in seconds where the name says so.
@@ -132,6 +132,9 @@ pub struct OrgSettings {
     #[serde(deserialize_with = "integer::<_, _, 1, 1_000_000>", skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1_000_000)]
     event_retention: Option<u64>,
+    /// Writes that need the approval of a second person [default: none].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval: Option<ApprovalRule>,
     /// User who changed the settings last, apart from the defaults; left out when no user did. Read-only.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_updated_by: Option<String>,
@@ -199,6 +202,7 @@ impl OrgSettings {
             buffer_use: Some(self.buffer_use.unwrap_or_default()),
             rebalance_interval_seconds: Some(self.rebalance_interval_secs()),
             event_retention: Some(self.event_retention()),
+            approval: Some(self.approval()),
             last_updated_by: None,
         }
     }
@@ -363,6 +367,23 @@ impl OrgSettings {
     pub fn event_retention(&self) -> u64 {
         self.event_retention.unwrap_or(default::EVENT_RETENTION)
     }
+
+    /// Returns which writes need the approval of a second person.
+    #[must_use]
+    pub fn approval(&self) -> ApprovalRule {
+        self.approval.unwrap_or_default()
+    }
+}
+
+/// Writes that need the approval of a second person.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ApprovalRule {
+    /// No write.
+    #[default]
+    None,
+    /// Writes of deployment policies and of settings, and actions on policies and rollouts that stop, replace or start instances.
+    Changes,
 }
 
 #[cfg(test)]
@@ -386,6 +407,7 @@ mod tests {
                 "readyPeriodSecond is not known; readyPeriodSeconds was probably meant",
             ),
             (json!({"eventRetention": 0}), "eventRetention must be an integer from 1 to 1000000"),
+            (json!({"approval": "all"}), "approval must be none or changes"),
         ] {
             assert_eq!(OrgSettings::read(document.clone()).unwrap_err().to_string(), expected, "{document}");
         }
