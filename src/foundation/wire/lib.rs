@@ -8,6 +8,7 @@ pub mod agreement;
 pub mod base64_text;
 pub mod exchange;
 mod json_fields;
+pub mod page;
 mod pem_block;
 mod pss;
 mod raw_json;

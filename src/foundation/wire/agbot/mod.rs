@@ -5,14 +5,22 @@
 
 pub mod action;
 pub mod agreement;
+pub mod attention;
 pub mod blocklist;
 pub mod claim;
+pub mod common;
+pub mod domain;
 pub mod event;
+pub mod fleet;
 pub mod health;
+pub mod history;
+pub mod known_properties;
 pub mod orchestration;
 pub mod plan;
 pub mod reason;
 pub mod registration;
 pub mod rollout;
+pub mod rollout_detail;
+pub mod saved_view;
 pub mod status;
 pub mod upgrade;
