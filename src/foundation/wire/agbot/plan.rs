@@ -3,6 +3,7 @@
 //! Nodes without an organization belong to that of the policy; a node that the caller may not read is `?`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use evenkeel_ids::PolicyId;
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::orchestration::{ExplainedConstraint, SlotName};
+use crate::exchange::node_tag::NodeTag;
 
 /// Plan of a write of a deployment policy, computed without acting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -90,6 +92,26 @@ pub struct PlannedChange {
     pub elimination: BTreeMap<String, u64>,
 }
 
+impl fmt::Display for PlannedChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sign, verb) = match self.action {
+            PlannedAction::Create => ('+', "create"),
+            PlannedAction::Replace => ('~', "replace"),
+            PlannedAction::Move => ('>', "move"),
+            PlannedAction::Restart => ('~', "restart"),
+            PlannedAction::Stop => ('-', "stop"),
+        };
+        write!(f, "{sign} {verb} slot {} ", self.slot)?;
+        match (&self.from, &self.to) {
+            (Some(from), Some(to)) if from == to => write!(f, "on {to}")?,
+            (Some(from), Some(to)) => write!(f, "from {from} to {to}")?,
+            (None, Some(node)) | (Some(node), None) => write!(f, "on {node}")?,
+            (None, None) => f.write_str("on no node yet")?,
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
+
 /// A slot that waits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -99,6 +121,9 @@ pub struct PlannedBlock {
     /// Human-readable purpose.
     pub reason: String,
 }
+
+/// Most nodes of a write of several nodes.
+pub const MOST_NODES: usize = 500;
 
 /// Write of an object that deployment policies depend on, in one organization.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -127,6 +152,17 @@ pub enum DependencyWrite {
         /// The names of its members then; none removes the group.
         members: Option<Vec<String>>,
     },
+    /// Changes several nodes in one way.
+    Nodes {
+        /// The nodes, at most 500.
+        nodes: Vec<String>,
+        /// Their availability then: `active`, `pause` or `drain`; none keeps it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        availability: Option<String>,
+        /// A property of their policies then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        property: Option<NodeTag>,
+    },
     /// Changes settings of the organization for its workloads and nodes.
     Settings {
         /// The changes, as a merge patch.
@@ -139,7 +175,7 @@ pub enum DependencyWrite {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedStopsResponse {
-    /// The deployment policies of the organization that lose instances.
+    /// The deployment policies of the organization that lose instances; for a write of several nodes also those that have some there.
     pub policies: Vec<PlannedStops>,
 }
 
@@ -154,4 +190,7 @@ pub struct PlannedStops {
     pub instances: u64,
     /// Those of them that stop, at once or when the rules of their HA group permit it.
     pub stopped: u64,
+    /// Those of them that are on the nodes of a write of several nodes; left out for other writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selected: Option<u64>,
 }

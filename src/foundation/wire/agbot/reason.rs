@@ -5,7 +5,33 @@ use std::collections::BTreeMap;
 use evenkeel_ids::{NodeId, PolicyId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
+
+/// Selection of pairs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+pub struct ReasonsQuery {
+    /// Only pairs of this node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Only pairs of this deployment policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    /// Only pairs after this one: the value of `next` of the page before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// Pairs of a page, 1 to 1000; 100 if left out and a filter or a count is wanted. Without any of them, the list is sent whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u16>,
+    /// Only pairs whose members satisfy this constraint, in the language of policies, such as `state.placement == waiting`. One request examines at most 2000
+    /// of them: a page may have fewer than its limit although `next` is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(max_length = 4096)]
+    pub filter: Option<String>,
+    /// True to count the pairs of all pages: at most 100000, or those among the first 2000 that satisfy the filter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<bool>,
+}
 
 /// States of the pairs of nodes and policies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -23,6 +49,15 @@ pub struct ReasonsResponse {
     pub questionable_policies: Vec<InertPolicy>,
     /// The pairs.
     pub reasons: Vec<Reason>,
+    /// Value of `after` for the next page; left out on the last one, and in a list that is sent whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// Number of pairs on all pages, if it was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// True if there may be more than `count`.
+    #[serde(default, rename = "countIsMinimum", skip_serializing_if = "Option::is_none")]
+    pub count_is_minimum: Option<bool>,
 }
 
 /// State of one pair of node and policy.

@@ -3,19 +3,54 @@
 use evenkeel_ids::{GroupId, PolicyId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use super::orchestration::UpdateProgress;
 
+/// Selection of rollouts and updates.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+pub struct RolloutsQuery {
+    /// Only rollouts and updates after this one: the value of `next` of the page before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// Rollouts and updates together of a page, 1 to 1000; 100 if left out and a filter or a count is wanted. Without any of them, the list is sent whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u16>,
+    /// Only rollouts and updates whose members satisfy this constraint, in the language of policies, such as `state == paused`. One request examines at most 2000
+    /// of them: a page may have fewer than its limit although `next` is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(max_length = 4096)]
+    pub filter: Option<String>,
+    /// Only those of this deployment policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    /// True for those in progress or paused before the others, and of each the newest first: a single page, without `after`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub newest: Option<bool>,
+    /// True to count the rollouts and updates of all pages: at most 100000, or those among the first 2000 that satisfy the filter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<bool>,
+}
+
 /// Rollouts through the groups of an organization.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RolloutsResponse {
     /// The rollouts.
     pub rollouts: Vec<Rollout>,
-    /// The updates of policies with `orchestration`.
+    /// The updates of policies with `orchestration`; on pages they follow the rollouts.
     #[serde(default)]
     #[schema(required = true)]
     pub workloads: Vec<WorkloadUpdate>,
+    /// Value of `after` for the next page; left out on the last one, and in a list that is sent whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// Number of rollouts and updates on all pages, if it was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// True if there may be more than `count`.
+    #[serde(default, rename = "countIsMinimum", skip_serializing_if = "Option::is_none")]
+    pub count_is_minimum: Option<bool>,
 }
 
 /// Rollouts after an administrator's action.
