@@ -66,6 +66,14 @@ pub struct HealthQuery {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 10_000)]
     pub limit: Option<u16>,
+    /// Children that are left out at the beginning of the list: the value of `next` of the page before. A child whose state changes between two pages may
+    /// be on both, or on none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 0, maximum = 1_000_000)]
+    pub offset: Option<u32>,
+    /// Only children of this kind are listed: `node`, `hagroup`, `workload`, `unit` or `instance`. The state depends on all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
 }
 
 /// The health of an entity.
@@ -87,9 +95,12 @@ pub struct HealthEvaluation {
     /// Contained entities, the worst first.
     #[schema(required = true)]
     pub child_health_states: Vec<ChildHealthState>,
-    /// Number of contained entities, when not all are listed.
+    /// Number of contained entities, or those of the kind that was asked for, when not all are listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub child_count: Option<usize>,
+    /// Value of `offset` for the following entities; left out at the end of the list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<u32>,
     /// Its own events, by source and property.
     #[schema(required = true)]
     pub health_events: Vec<HealthEvent>,

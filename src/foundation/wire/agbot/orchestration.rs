@@ -250,6 +250,15 @@ pub struct Violation {
 pub struct TasksResponse {
     /// By workload unit and slot, the newest first.
     pub tasks: Vec<Task>,
+    /// Value of `after` for the next page; left out on the last one, and in a list that is sent whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// Number of tasks on all pages, if it was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// True if there may be more than `count`.
+    #[serde(default, rename = "countIsMinimum", skip_serializing_if = "Option::is_none")]
+    pub count_is_minimum: Option<bool>,
 }
 
 /// A task: an attempt to run an instance in a slot.
@@ -385,6 +394,21 @@ pub struct TasksQuery {
     /// True for all records; otherwise the newest of each slot and those that have not ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history: Option<bool>,
+    /// Only tasks after this one: the value of `next` of the page before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// Tasks of a page, 1 to 1000; 100 if left out and a filter or a count is wanted. Without any of them, the list is sent whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u16>,
+    /// Only tasks whose members satisfy this constraint, in the language of policies, such as `state in "failed,rejected" AND version == 1.2.0`. One request examines at most 2000
+    /// of them: a page may have fewer than its limit although `next` is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(max_length = 4096)]
+    pub filter: Option<String>,
+    /// True to count the tasks of all pages: at most 100000, or those among the first 2000 that satisfy the filter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<bool>,
 }
 
 /// Selection of events.
@@ -401,6 +425,21 @@ pub struct OrchestrationEventsQuery {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u16>,
+}
+
+/// Selection of streamed events.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
+pub struct EventStreamQuery {
+    /// Only events with a greater sequence number; without it, those that happen from now on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 0)]
+    pub since: Option<i64>,
+    /// Only events of this kind, or, with a trailing `.*`, of all kinds with this prefix.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Only events about this HA group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
 }
 
 /// Selection of events of an organization.

@@ -74,6 +74,7 @@ response! {
         agbots: BTreeMap<String, AgbotResponse>,
         /// Always 0.
         last_index: i32,
+        paged
     }
 }
 
@@ -131,6 +132,7 @@ response! {
         agreements: BTreeMap<String, AgbotAgreement>,
         /// Always 0.
         last_index: i32,
+        paged
     }
 }
 

@@ -196,6 +196,7 @@ response! {
         business_policy: BTreeMap<String, DeploymentPolicyResponse>,
         /// Always 0.
         last_index: i64,
+        paged
     }
 }
 

@@ -91,6 +91,7 @@ response! {
     pub struct HaGroupsResponse {
         /// The groups.
         node_groups: Vec<HaGroupResponse>,
+        paged
     }
 }
 

@@ -149,6 +149,7 @@ response! {
         management_policy: BTreeMap<String, ManagementPolicyResponse>,
         /// Always 0.
         last_index: i64,
+        paged
     }
 }
 

@@ -312,6 +312,7 @@ response! {
         nodes: BTreeMap<String, NodeResponse>,
         /// Always 0.
         last_index: i32,
+        paged
     }
 }
 

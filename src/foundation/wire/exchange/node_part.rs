@@ -360,6 +360,7 @@ response! {
         agreements: BTreeMap<String, NodeAgreement>,
         /// Always 0.
         last_index: i32,
+        paged
     }
 }
 

@@ -96,6 +96,7 @@ response! {
         orgs: BTreeMap<String, OrganizationResponse>,
         /// Always 0.
         last_index: i32,
+        paged
     }
 }
 

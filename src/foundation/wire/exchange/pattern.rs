@@ -171,6 +171,7 @@ response! {
         patterns: BTreeMap<String, PatternResponse>,
         /// Always 0.
         last_index: i64,
+        paged
     }
 }
 

@@ -15,7 +15,7 @@ pub type FixedText = &'static str;
 /// Declares the body of a response.
 ///
 /// Every field that is not an `Option` has a default when it is read and is required in the document of the API. `part` marks a
-/// field whose type is also that of a request, which refuses unknown members.
+/// field whose type is also that of a request, which refuses unknown members. `paged` at the end adds what ends a page of a list.
 macro_rules! response {
     ($(#[$meta:meta])* pub struct $name:ident { $($fields:tt)* }) => {
         response!(@fields [$(#[$meta])* pub struct $name] [] $($fields)*);
@@ -24,6 +24,19 @@ macro_rules! response {
         #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
         #[serde(rename_all = "camelCase")]
         $($head)* { $($done)* }
+    };
+    (@fields [$($head:tt)*] [$($done:tt)*] paged) => {
+        response!(@fields [$($head)*] [$($done)*
+            /// Value of `after` for the next page; left out on the last one, and in a list that is sent whole.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub next: Option<String>,
+            /// Number of entries on all pages, if it was requested.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub count: Option<u64>,
+            /// True if there may be more entries than `count`.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub count_is_minimum: Option<bool>,
+        ]);
     };
     (@fields [$($head:tt)*] [$($done:tt)*] $(#[$meta:meta])* $field:ident: Option<$kind:ty>, $($rest:tt)*) => {
         response!(@fields [$($head)*] [$($done)* $(#[$meta])* pub $field: Option<$kind>,] $($rest)*);

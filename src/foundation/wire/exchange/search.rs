@@ -195,6 +195,15 @@ pub struct NodesWithService {
 pub struct NodeDetailsResponse(pub Vec<NodeDetails>);
 
 response! {
+    /// A page of everything about nodes, by id. The whole list is an array.
+    pub struct NodeDetailsPage {
+        /// The nodes.
+        nodes: Vec<NodeDetails>,
+        paged
+    }
+}
+
+response! {
     /// Everything about a node.
     pub struct NodeDetails {
         /// Architecture.

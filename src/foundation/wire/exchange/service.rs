@@ -217,6 +217,7 @@ response! {
         services: BTreeMap<String, ServiceResponse>,
         /// Always 0.
         last_index: i64,
+        paged
     }
 }
 
