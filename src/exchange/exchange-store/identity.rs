@@ -1,10 +1,14 @@
 //! Finds the owner of a login.
 
+use evenkeel_access::AssignedRole;
 use evenkeel_ids::UserId;
+use jiff::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use evenkeel_store::StoreError;
+use evenkeel_store::{StoreError, from_sql, to_sql};
+
+use super::assigned_role::read_role;
 
 /// Kind of a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,8 +38,14 @@ pub struct Identity {
     pub is_admin: bool,
     /// Administrator of the hub.
     pub is_hub_admin: bool,
+    /// The role that limits the account.
+    pub role: Option<AssignedRole>,
     /// The API key that the login used.
     pub api_key: Option<Uuid>,
+    /// The role that limits that key.
+    pub key_role: Option<AssignedRole>,
+    /// When that key ends; none if it does not.
+    pub expires_at: Option<Timestamp>,
 }
 
 /// Prevents others from creating a login, a service, a pattern or a deployment policy of this name until the end of the transaction. Call it
@@ -65,13 +75,14 @@ pub async fn find_identity(
     let row = sqlx::query!(
         r#"-- identity.find_identity
         SELECT 1 AS "kind!", owner_org AS "owner_org", owner AS "owner", token_hash AS "secret_hash?",
-               false AS "is_approved!", false AS "is_admin!", false AS "is_hub_admin!"
+               false AS "is_approved!", false AS "is_admin!", false AS "is_hub_admin!",
+               NULL::text AS "role?", '{}'::text[] AS "role_policies!"
         FROM node WHERE org = $1 AND node = $2
         UNION ALL
-        SELECT 2, owner_org, owner, token_hash, approved_by IS NOT NULL, false, false
+        SELECT 2, owner_org, owner, token_hash, approved_by IS NOT NULL, false, false, NULL, '{}'
         FROM agbot WHERE org = $1 AND agbot = $2
         UNION ALL
-        SELECT 3, NULL, NULL, password_hash, false, is_admin, is_hub_admin
+        SELECT 3, NULL, NULL, password_hash, false, is_admin, is_hub_admin, role, role_policies
         FROM account WHERE org = $1 AND name = $2
         ORDER BY 1
         LIMIT 1"#,
@@ -80,7 +91,9 @@ pub async fn find_identity(
     )
     .fetch_optional(conn)
     .await?;
-    Ok(row.map(|row| Identity {
+    let Some(row) = row else { return Ok(None) };
+    Ok(Some(Identity {
+        role: read_role("account", row.role.as_deref(), &row.role_policies)?,
         kind: match row.kind {
             1 => IdentityKind::Node,
             2 => IdentityKind::Agbot,
@@ -93,27 +106,37 @@ pub async fn find_identity(
         is_admin: row.is_admin,
         is_hub_admin: row.is_hub_admin,
         api_key: None,
+        key_role: None,
+        expires_at: None,
     }))
 }
 
-/// Finds the account of a generated API key by the keyed hash of its value.
+/// Finds the account of a generated API key by the keyed hash of its value, unless the key has expired.
 pub async fn find_by_api_key(
     conn: &mut PgConnection,
     org: &str,
     key_hash: &str,
+    now: Timestamp,
 ) -> Result<Option<Identity>, StoreError> {
     let row = sqlx::query!(
-        "-- identity.find_by_api_key
-        SELECT api_key.id, account.name, account.is_admin, account.is_hub_admin
+        r#"-- identity.find_by_api_key
+        SELECT api_key.id, api_key.expires_at AS "expires_at: jiff_sqlx::Timestamp",
+               account.name, account.is_admin, account.is_hub_admin, account.role, account.role_policies,
+               api_key.role AS key_role, api_key.role_policies AS key_role_policies
         FROM api_key
         JOIN account ON account.org = api_key.org AND account.name = api_key.account
-        WHERE api_key.org = $1 AND api_key.key_hash = $2",
+        WHERE api_key.org = $1 AND api_key.key_hash = $2
+          AND (api_key.expires_at IS NULL OR api_key.expires_at > $3)"#,
         org,
         key_hash,
+        to_sql(now) as _,
     )
     .fetch_optional(conn)
     .await?;
-    Ok(row.map(|row| Identity {
+    let Some(row) = row else { return Ok(None) };
+    Ok(Some(Identity {
+        role: read_role("account", row.role.as_deref(), &row.role_policies)?,
+        key_role: read_role("api_key", row.key_role.as_deref(), &row.key_role_policies)?,
         kind: IdentityKind::Account,
         id: row.name,
         owner: None,
@@ -122,6 +145,7 @@ pub async fn find_by_api_key(
         is_admin: row.is_admin,
         is_hub_admin: row.is_hub_admin,
         api_key: Some(row.id),
+        expires_at: row.expires_at.map(from_sql),
     }))
 }
 
@@ -129,7 +153,8 @@ pub async fn find_by_api_key(
 pub async fn list_imported_api_keys(conn: &mut PgConnection, org: &str) -> Result<Vec<Identity>, StoreError> {
     let rows = sqlx::query!(
         "-- identity.list_imported_api_keys
-        SELECT api_key.id, account.name, account.is_admin, account.is_hub_admin, api_key.key_hash
+        SELECT api_key.id, account.name, account.is_admin, account.is_hub_admin, account.role, account.role_policies,
+               api_key.key_hash
         FROM api_key
         JOIN account ON account.org = api_key.org AND account.name = api_key.account
         WHERE api_key.org = $1 AND api_key.key_hash LIKE '$%'
@@ -139,9 +164,11 @@ pub async fn list_imported_api_keys(conn: &mut PgConnection, org: &str) -> Resul
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| Identity {
+    let identities = rows.into_iter().map(|row| {
+        Ok(Identity {
+            role: read_role("account", row.role.as_deref(), &row.role_policies)?,
+            // Imported keys have none.
+            key_role: None,
             kind: IdentityKind::Account,
             id: row.name,
             owner: None,
@@ -150,8 +177,10 @@ pub async fn list_imported_api_keys(conn: &mut PgConnection, org: &str) -> Resul
             is_admin: row.is_admin,
             is_hub_admin: row.is_hub_admin,
             api_key: Some(row.id),
+            expires_at: None,
         })
-        .collect())
+    });
+    identities.collect()
 }
 
 /// Returns whether logins were imported from another exchange.

@@ -71,6 +71,12 @@ impl CreatesAccounts for right::AdminAction {}
 impl CreatesAccounts for right::UserCreate {}
 impl CreatesAccounts for right::UserWrite {}
 
+/// Rights that allow changing an account: its own, and that to change its password.
+pub trait WritesAccounts: WriteRight {}
+
+impl WritesAccounts for right::PasswordWrite {}
+impl WritesAccounts for right::UserWrite {}
+
 /// Rights that allow adding an organization: emptying the exchange keeps root's.
 pub trait CreatesOrganizations: WriteRight {}
 
@@ -106,3 +112,11 @@ pub trait ApprovesAgbots: WriteRight {}
 
 impl ApprovesAgbots for right::AgbotApprove {}
 impl ApprovesAgbots for right::AgbotWrite {}
+
+/// Rights that use up an approval of a plan: those to write what a second person approves, and that to have an agbot carry out an action.
+pub trait UsesPlanApprovals: WriteRight {}
+
+impl UsesPlanApprovals for right::DeploymentPolicyCreate {}
+impl UsesPlanApprovals for right::DeploymentPolicyWrite {}
+impl UsesPlanApprovals for right::OrgChange {}
+impl UsesPlanApprovals for right::PlanApprovalWrite {}

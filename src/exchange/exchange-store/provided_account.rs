@@ -4,7 +4,10 @@ use jiff::Timestamp;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use evenkeel_access::AssignedRole;
 use evenkeel_store::{StoreError, to_sql};
+
+use super::assigned_role::{RoleColumns, read_role};
 
 /// The identity of a user at a provider.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +31,8 @@ pub struct ProvidedAccount {
     pub is_admin: bool,
     /// Administrator of the hub.
     pub is_hub_admin: bool,
+    /// The role that limits it; none for ordinary users and administrators.
+    pub role: Option<AssignedRole>,
 }
 
 /// Finds the account of a provider's user in an organization.
@@ -36,10 +41,9 @@ pub async fn find_by_subject(
     org: &str,
     who: Subject<'_>,
 ) -> Result<Option<ProvidedAccount>, StoreError> {
-    Ok(sqlx::query_as!(
-        ProvidedAccount,
+    let row = sqlx::query!(
         "-- provided_account.find_by_subject
-        SELECT org, name, email, is_admin, is_hub_admin
+        SELECT org, name, email, is_admin, is_hub_admin, role, role_policies
         FROM account
         WHERE org = $1 AND identity_provider = $2 AND subject = $3",
         org,
@@ -47,7 +51,16 @@ pub async fn find_by_subject(
         who.subject,
     )
     .fetch_optional(conn)
-    .await?)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    Ok(Some(ProvidedAccount {
+        role: read_role("account", row.role.as_deref(), &row.role_policies)?,
+        org: row.org,
+        name: row.name,
+        email: row.email,
+        is_admin: row.is_admin,
+        is_hub_admin: row.is_hub_admin,
+    }))
 }
 
 /// Inserts an account without a password.
@@ -62,16 +75,20 @@ pub async fn insert_provided(
     who: Subject<'_>,
     at: Timestamp,
 ) -> Result<(), StoreError> {
+    let role = RoleColumns::from(account.role.as_ref());
     sqlx::query!(
         "-- provided_account.insert_provided
-        INSERT INTO account (org, name, id, email, is_admin, is_hub_admin, identity_provider, subject, updated_at, updated_by)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $1 || '/' || $2)",
+        INSERT INTO account
+            (org, name, id, email, is_admin, is_hub_admin, role, role_policies, identity_provider, subject, updated_at, updated_by)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $1 || '/' || $2)",
         account.org,
         account.name,
         id,
         account.email,
         account.is_admin,
         account.is_hub_admin,
+        role.name,
+        &role.policies,
         who.identity_provider,
         who.subject,
         to_sql(at) as _,
@@ -108,16 +125,20 @@ pub async fn update_provided(
     account: &ProvidedAccount,
     at: Timestamp,
 ) -> Result<(), StoreError> {
+    let role = RoleColumns::from(account.role.as_ref());
     sqlx::query!(
         "-- provided_account.update_provided
         UPDATE account
-        SET email = $3, is_admin = $4, is_hub_admin = $5, updated_at = $6, updated_by = $1 || '/' || $2
+        SET email = $3, is_admin = $4, is_hub_admin = $5, role = $6, role_policies = $7, updated_at = $8,
+            updated_by = $1 || '/' || $2
         WHERE org = $1 AND name = $2",
         account.org,
         account.name,
         account.email,
         account.is_admin,
         account.is_hub_admin,
+        role.name,
+        &role.policies,
         to_sql(at) as _,
     )
     .execute(tx)
