@@ -67,6 +67,44 @@ macro_rules! select_agbots {
     };
 }
 
+/// Counts agbots, as [`select_agbots`] selects them.
+macro_rules! count_selected_agbots {
+    ($name:literal, $tail:literal, $($argument:expr),*) => {
+        sqlx::query_scalar!(
+            "-- " + $name + r#"
+            SELECT count(*) AS "count!"
+            FROM (
+                SELECT 1
+                FROM agbot
+                "# + $tail + "
+            ) AS selected",
+            $($argument),*
+        )
+    };
+}
+
+/// Selects agbots of an organization by a filter, by id, those after the given one, at most `limit`.
+macro_rules! select_filtered {
+    ($select:ident, $name:literal, ($org:ident, $filter:ident, $after:ident, $limit:ident)) => {
+        $select!(
+            $name,
+            "WHERE org = $1
+           AND ($2::text IS NULL OR org || '/' || agbot LIKE $2)
+           AND ($3::text IS NULL OR name LIKE $3)
+           AND ($4::text IS NULL OR owner_org || '/' || owner LIKE $4)
+           AND agbot > COALESCE($5::text, '')
+         ORDER BY agbot
+         LIMIT $6",
+            $org,
+            $filter.id.as_deref(),
+            $filter.name.as_deref(),
+            $filter.owner.as_deref(),
+            $after,
+            $limit
+        )
+    };
+}
+
 /// Finds one agbot.
 pub async fn find_agbot(
     conn: &mut PgConnection,
@@ -111,25 +149,22 @@ pub async fn list_agbots(
     after: Option<&str>,
     limit: i64,
 ) -> Result<Vec<AgbotRow>, StoreError> {
-    let rows = select_agbots!(
-        "agbot.list_agbots",
-        "WHERE org = $1
-           AND ($2::text IS NULL OR org || '/' || agbot LIKE $2)
-           AND ($3::text IS NULL OR name LIKE $3)
-           AND ($4::text IS NULL OR owner_org || '/' || owner LIKE $4)
-           AND agbot > COALESCE($5::text, '')
-         ORDER BY agbot
-         LIMIT $6",
-        org,
-        filter.id.as_deref(),
-        filter.name.as_deref(),
-        filter.owner.as_deref(),
-        after,
-        limit
-    )
-    .fetch_all(conn)
-    .await?;
+    let rows = select_filtered!(select_agbots, "agbot.list_agbots", (org, filter, after, limit))
+        .fetch_all(conn)
+        .await?;
     Ok(rows.into_iter().map(AgbotRow::from).collect())
+}
+
+/// Counts the agbots of an organization that [`list_agbots`] lists, up to a number.
+pub async fn count_agbots(
+    conn: &mut PgConnection,
+    org: &str,
+    filter: &AgbotFilter,
+    most: i64,
+) -> Result<i64, StoreError> {
+    let after: Option<&str> = None;
+    let counted = select_filtered!(count_selected_agbots, "agbot.count_agbots", (org, filter, after, most));
+    Ok(counted.fetch_one(conn).await?)
 }
 
 /// Inserts an agbot.

@@ -121,6 +121,52 @@ pub async fn list_of_agbot(
         .collect())
 }
 
+/// Counts the agreements of a node, up to a number.
+pub async fn count_of_node(
+    conn: &mut PgConnection,
+    org: &str,
+    node: &str,
+    most: i64,
+) -> Result<i64, StoreError> {
+    let count = sqlx::query_scalar!(
+        r#"-- agreement.count_of_node
+        SELECT count(*) AS "count!"
+        FROM (SELECT 1 FROM node_agreement WHERE org = $1 AND node = $2 LIMIT $3) AS selected"#,
+        org,
+        node,
+        most,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(count)
+}
+
+/// Counts the agreements of an agbot, or those recorded with a node, up to a number.
+pub async fn count_of_agbot(
+    conn: &mut PgConnection,
+    (org, agbot): (&str, &str),
+    node: Option<&str>,
+    most: i64,
+) -> Result<i64, StoreError> {
+    let count = sqlx::query_scalar!(
+        r#"-- agreement.count_of_agbot
+        SELECT count(*) AS "count!"
+        FROM (
+            SELECT 1
+            FROM agbot_agreement
+            WHERE org = $1 AND agbot = $2 AND ($3::text IS NULL OR node = $3)
+            LIMIT $4
+        ) AS selected"#,
+        org,
+        agbot,
+        node,
+        most,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(count)
+}
+
 /// Records an agreement of a node.
 ///
 /// # Errors

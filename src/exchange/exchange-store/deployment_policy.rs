@@ -69,6 +69,45 @@ macro_rules! select_policies {
     };
 }
 
+/// Counts what [`select_policies`] selects.
+macro_rules! count_selected_policies {
+    ($rest:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_scalar!(
+            r#"-- deployment_policy.count
+            SELECT count(*) AS "count!"
+            FROM (
+                SELECT 1
+                FROM deployment_policy
+                "# + $rest + "
+            ) AS selected",
+            $($argument,)*
+        )
+    };
+}
+
+/// Selects what fits a filter, in the order of the ids, what follows a key, at most `limit`.
+macro_rules! select_filtered {
+    ($select:ident, ($org:ident, $filter:ident, $after:ident, $limit:ident)) => {
+        $select!(
+            "WHERE org = $1
+                AND ($2::text IS NULL OR org || '/' || policy LIKE $2)
+                AND ($3::text IS NULL OR owner_org || '/' || owner LIKE $3)
+                AND ($4::text IS NULL OR label LIKE $4)
+                AND ($5::text IS NULL OR description LIKE $5)
+                AND policy > COALESCE($6::text, '')
+            ORDER BY policy
+            LIMIT $7",
+            $org,
+            $filter.id,
+            $filter.owner,
+            $filter.label,
+            $filter.description,
+            $after,
+            $limit,
+        )
+    };
+}
+
 /// Finds one deployment policy.
 pub async fn find(
     conn: &mut PgConnection,
@@ -95,25 +134,18 @@ pub async fn list(
     after: Option<&str>,
     limit: i64,
 ) -> Result<Vec<DeploymentPolicyRow>, StoreError> {
-    Ok(select_policies!(
-        "WHERE org = $1
-            AND ($2::text IS NULL OR org || '/' || policy LIKE $2)
-            AND ($3::text IS NULL OR owner_org || '/' || owner LIKE $3)
-            AND ($4::text IS NULL OR label LIKE $4)
-            AND ($5::text IS NULL OR description LIKE $5)
-            AND policy > COALESCE($6::text, '')
-        ORDER BY policy
-        LIMIT $7",
-        org,
-        filter.id,
-        filter.owner,
-        filter.label,
-        filter.description,
-        after,
-        limit,
-    )
-    .fetch_all(conn)
-    .await?)
+    Ok(select_filtered!(select_policies, (org, filter, after, limit)).fetch_all(conn).await?)
+}
+
+/// Counts what [`list`] lists, up to a number.
+pub async fn count(
+    conn: &mut PgConnection,
+    org: &str,
+    filter: &DeploymentPolicyFilter,
+    most: i64,
+) -> Result<i64, StoreError> {
+    let after: Option<&str> = None;
+    Ok(select_filtered!(count_selected_policies, (org, filter, after, most)).fetch_one(conn).await?)
 }
 
 /// Adds a deployment policy.

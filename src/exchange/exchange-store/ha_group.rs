@@ -146,6 +146,39 @@ pub async fn list_groups(
     Ok(found.map(|(json, last)| HaGroupList { json, count: row.count, last }))
 }
 
+/// Counts the groups of an organization, up to a number.
+pub async fn count_groups(conn: &mut PgConnection, org: &str, most: i64) -> Result<i64, StoreError> {
+    let count = sqlx::query_scalar!(
+        r#"-- ha_group.count_groups
+        SELECT count(*) AS "count!" FROM (SELECT 1 FROM ha_group WHERE org = $1 LIMIT $2) AS selected"#,
+        org,
+        most,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(count)
+}
+
+/// Returns those of some nodes that an account owns.
+pub async fn list_owned(
+    conn: &mut PgConnection,
+    org: &str,
+    nodes: &[String],
+    owner: &UserId,
+) -> Result<Vec<String>, StoreError> {
+    let rows = sqlx::query_scalar!(
+        "-- ha_group.list_owned
+        SELECT node FROM node WHERE org = $1 AND node = ANY ($2) AND owner_org = $3 AND owner = $4 ORDER BY node",
+        org,
+        nodes,
+        owner.org(),
+        owner.name(),
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
+}
+
 fn account(org: Option<String>, name: Option<String>) -> Option<UserId> {
     org.zip(name).map(|(org, name)| UserId::new(&org, &name))
 }

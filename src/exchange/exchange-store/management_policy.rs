@@ -73,6 +73,47 @@ macro_rules! select_policies {
     };
 }
 
+/// Counts what [`select_policies`] selects.
+macro_rules! count_selected_policies {
+    ($rest:literal $(, $argument:expr)* $(,)?) => {
+        sqlx::query_scalar!(
+            r#"-- management_policy.count
+            SELECT count(*) AS "count!"
+            FROM (
+                SELECT 1
+                FROM management_policy
+                "# + $rest + "
+            ) AS selected",
+            $($argument,)*
+        )
+    };
+}
+
+/// Selects what fits a filter, in the order of the ids, what follows a key, at most `limit`.
+macro_rules! select_filtered {
+    ($select:ident, ($org:ident, $filter:ident, $after:ident, $limit:ident)) => {
+        $select!(
+            "WHERE org = $1
+                AND ($2::text IS NULL OR org || '/' || policy LIKE $2)
+                AND ($3::text IS NULL OR owner_org || '/' || owner LIKE $3)
+                AND ($4::text IS NULL OR label LIKE $4)
+                AND ($5::text IS NULL OR description LIKE $5)
+                AND ($6::text IS NULL OR agent_upgrade_policy ->> 'manifest' LIKE $6)
+                AND policy > COALESCE($7::text, '')
+            ORDER BY policy
+            LIMIT $8",
+            $org,
+            $filter.id,
+            $filter.owner,
+            $filter.label,
+            $filter.description,
+            $filter.manifest,
+            $after,
+            $limit,
+        )
+    };
+}
+
 /// Finds one management policy.
 pub async fn find(
     conn: &mut PgConnection,
@@ -90,27 +131,18 @@ pub async fn list(
     after: Option<&str>,
     limit: i64,
 ) -> Result<Vec<ManagementPolicyRow>, StoreError> {
-    Ok(select_policies!(
-        "WHERE org = $1
-            AND ($2::text IS NULL OR org || '/' || policy LIKE $2)
-            AND ($3::text IS NULL OR owner_org || '/' || owner LIKE $3)
-            AND ($4::text IS NULL OR label LIKE $4)
-            AND ($5::text IS NULL OR description LIKE $5)
-            AND ($6::text IS NULL OR agent_upgrade_policy ->> 'manifest' LIKE $6)
-            AND policy > COALESCE($7::text, '')
-        ORDER BY policy
-        LIMIT $8",
-        org,
-        filter.id,
-        filter.owner,
-        filter.label,
-        filter.description,
-        filter.manifest,
-        after,
-        limit,
-    )
-    .fetch_all(conn)
-    .await?)
+    Ok(select_filtered!(select_policies, (org, filter, after, limit)).fetch_all(conn).await?)
+}
+
+/// Counts what [`list`] lists, up to a number.
+pub async fn count(
+    conn: &mut PgConnection,
+    org: &str,
+    filter: &ManagementPolicyFilter,
+    most: i64,
+) -> Result<i64, StoreError> {
+    let after: Option<&str> = None;
+    Ok(select_filtered!(count_selected_policies, (org, filter, after, most)).fetch_one(conn).await?)
 }
 
 /// Adds a management policy.

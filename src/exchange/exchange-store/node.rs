@@ -275,6 +275,22 @@ macro_rules! select_node_ids {
     };
 }
 
+/// Counts nodes, as [`select_nodes`] selects their records.
+macro_rules! count_selected_nodes {
+    ($name:literal, $tail:literal $(+ $more:literal)*, $($argument:expr),*) => {
+        sqlx::query_scalar!(
+            "-- " + $name + r#"
+            SELECT count(*) AS "count!"
+            FROM (
+                SELECT 1
+                FROM node
+                "# + $tail $(+ $more)* + "
+            ) AS selected",
+            $($argument),*
+        )
+    };
+}
+
 /// Selects nodes of an organization by a filter, by id, those after the given one, at most `limit`; `$select` names the macro that begins the
 /// query, `$range` adds the range of the filter.
 ///
@@ -371,6 +387,24 @@ pub async fn list_node_ids(
         conn,
         (org, filter, after, limit)
     ))
+}
+
+/// Counts the nodes of an organization that [`list_nodes`] lists, up to a number.
+pub async fn count_nodes(
+    conn: &mut PgConnection,
+    org: &str,
+    filter: &NodeFilter,
+    most: i64,
+) -> Result<i64, StoreError> {
+    let after: Option<&str> = None;
+    let counts = fetch_filtered!(
+        count_selected_nodes,
+        "node.count_nodes",
+        "node.count_nodes_in_range",
+        conn,
+        (org, filter, after, most)
+    );
+    Ok(counts.into_iter().sum())
 }
 
 /// Inserts a node. The row's heartbeat, group and orchestration are not written: a new node is active.

@@ -41,6 +41,17 @@ impl NodePolicyRow {
     }
 }
 
+/// The properties of a node's policy.
+#[derive(Debug, Clone)]
+pub struct PropertiesRow {
+    /// List of properties.
+    pub properties: JsonText,
+    /// Object with properties and constraints for deployments.
+    pub deployment: JsonText,
+    /// Version of the policy's format.
+    pub version: String,
+}
+
 /// The status of a node.
 #[derive(Debug, Clone)]
 pub struct NodeStatusRow {
@@ -103,6 +114,34 @@ pub async fn find_policy(
         version: row.version,
         updated_at: from_sql(row.updated_at),
     }))
+}
+
+/// Lists the policies of some nodes of an organization, as far as they decide about deployments: the node with the properties, the part for
+/// deployments and the version of the format.
+pub async fn list_properties(
+    conn: &mut PgConnection,
+    org: &str,
+    nodes: &[String],
+) -> Result<Vec<(String, PropertiesRow)>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- node_part.list_properties
+        SELECT node, properties AS "properties: Json<JsonText>", deployment AS "deployment: Json<JsonText>", version
+        FROM node_policy
+        WHERE org = $1 AND node = ANY ($2)"#,
+        org,
+        nodes,
+    )
+    .fetch_all(conn)
+    .await?;
+    let row = |properties: Json<JsonText>, deployment: Json<JsonText>, version| PropertiesRow {
+        properties: properties.0,
+        deployment: deployment.0,
+        version,
+    };
+    Ok(rows
+        .into_iter()
+        .map(|found| (found.node, row(found.properties, found.deployment, found.version)))
+        .collect())
 }
 
 /// Writes the policy of a node.

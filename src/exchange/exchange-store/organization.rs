@@ -140,6 +140,37 @@ pub async fn list_organizations(
     Ok(rows.into_iter().map(Organization::from).collect())
 }
 
+/// Counts the organizations that [`list_organizations`] lists, up to a number.
+pub async fn count_organizations(
+    conn: &mut PgConnection,
+    filter: &Filter,
+    most: i64,
+) -> Result<i64, StoreError> {
+    let count = sqlx::query_scalar!(
+        r#"-- organization.count_organizations
+        SELECT count(*) AS "count!"
+        FROM (
+            SELECT 1
+            FROM organization
+            WHERE ($1::text[] IS NULL OR org = ANY ($1))
+              AND ($2::text IS NULL OR org_type = $2)
+              AND ($3::text IS NULL OR org LIKE $3)
+              AND ($4::text IS NULL OR label LIKE $4)
+              AND ($5::text IS NULL OR description LIKE $5)
+            LIMIT $6
+        ) AS selected"#,
+        filter.only.as_deref(),
+        filter.org_type.as_deref(),
+        filter.org.as_deref(),
+        filter.label.as_deref(),
+        filter.description.as_deref(),
+        most,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(count)
+}
+
 /// Lists the organizations whose tag `ibmcloud_id` or `group` is one of the accounts, at most `limit` after the id `after`.
 pub async fn list_organizations_of_accounts(
     conn: &mut PgConnection,

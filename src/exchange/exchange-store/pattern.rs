@@ -64,15 +64,67 @@ pub struct PatternFilter {
 }
 
 macro_rules! select_patterns {
-    ($rest:literal $(, $argument:expr)* $(,)?) => {
+    ($rest:literal $(+ $more:literal)* $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
             PatternRow,
             r#"-- pattern.select
             SELECT org, pattern, owner_org, owner, label, description, is_public, services, user_input, secret_binding,
                    agreement_protocols, cluster_namespace, updated_at AS "updated_at: jiff_sqlx::Timestamp"
             FROM pattern
-            "# + $rest,
+            "# + $rest $(+ $more)*,
             $($argument,)*
+        )
+    };
+}
+
+/// Counts what [`select_patterns`] selects.
+macro_rules! count_selected_patterns {
+    ($rest:literal $(+ $more:literal)* $(, $argument:expr)* $(,)?) => {
+        sqlx::query_scalar!(
+            r#"-- pattern.count
+            SELECT count(*) AS "count!"
+            FROM (
+                SELECT 1
+                FROM pattern
+                "# + $rest $(+ $more)* + "
+            ) AS selected",
+            $($argument,)*
+        )
+    };
+}
+
+/// Selects what fits a filter, in the order of the ids, what follows a key, at most `limit`; `$scope` is the condition on the organization of the
+/// filter. It is no alternative of one statement: an index finds the organization only by a condition of its own.
+macro_rules! select_filtered {
+    ($select:ident, $scope:literal, ($filter:ident, $rows:ident, $after:ident, $limit:ident, $owner:ident)) => {
+        $select!(
+            "WHERE " + $scope + "
+                AND ($2::text IS NULL OR org || '/' || pattern LIKE $2)
+                AND ($3::text IS NULL OR owner_org || '/' || owner LIKE $3)
+                AND ($4::boolean IS NULL OR is_public = $4)
+                AND ($5::text IS NULL OR label LIKE $5)
+                AND ($6::text IS NULL OR description LIKE $6)
+                AND ($7::text IS NULL OR cluster_namespace LIKE $7)
+                AND ($8::boolean OR is_public OR (org = $9 AND ($11::text IS NULL OR (owner_org = $10 AND owner = $11))))
+                AND (org, pattern) > (COALESCE($12::text, ''), COALESCE($13::text, ''))
+                AND ($15::text IS NULL OR org LIKE $15)
+            ORDER BY org, pattern
+            LIMIT $14",
+            $filter.org,
+            $filter.id,
+            $filter.owner,
+            $filter.is_public,
+            $filter.label,
+            $filter.description,
+            $filter.cluster_namespace,
+            $rows.sees_all(),
+            $rows.org(),
+            $owner.map(UserId::org),
+            $owner.map(UserId::name),
+            $after.map(|key| key.org.as_str()),
+            $after.map(|key| key.id.as_str()),
+            $limit,
+            $filter.organization,
         )
     };
 }
@@ -120,37 +172,41 @@ pub async fn list(
     limit: i64,
 ) -> Result<Vec<PatternRow>, StoreError> {
     let owner = rows.owner();
-    Ok(select_patterns!(
-        "WHERE ($1::text IS NULL OR org = $1)
-            AND ($2::text IS NULL OR org || '/' || pattern LIKE $2)
-            AND ($3::text IS NULL OR owner_org || '/' || owner LIKE $3)
-            AND ($4::boolean IS NULL OR is_public = $4)
-            AND ($5::text IS NULL OR label LIKE $5)
-            AND ($6::text IS NULL OR description LIKE $6)
-            AND ($7::text IS NULL OR cluster_namespace LIKE $7)
-            AND ($8::boolean OR is_public OR (org = $9 AND ($11::text IS NULL OR (owner_org = $10 AND owner = $11))))
-            AND (org, pattern) > (COALESCE($12::text, ''), COALESCE($13::text, ''))
-            AND ($15::text IS NULL OR org LIKE $15)
-        ORDER BY org, pattern
-        LIMIT $14",
-        filter.org,
-        filter.id,
-        filter.owner,
-        filter.is_public,
-        filter.label,
-        filter.description,
-        filter.cluster_namespace,
-        rows.sees_all(),
-        rows.org(),
-        owner.map(UserId::org),
-        owner.map(UserId::name),
-        after.map(|after| after.org.as_str()),
-        after.map(|after| after.id.as_str()),
-        limit,
-        filter.organization,
-    )
-    .fetch_all(conn)
-    .await?)
+    Ok(match filter.org {
+        Some(_) => {
+            select_filtered!(select_patterns, "org = $1", (filter, rows, after, limit, owner))
+                .fetch_all(conn)
+                .await?
+        }
+        None => {
+            select_filtered!(select_patterns, "$1::text IS NULL", (filter, rows, after, limit, owner))
+                .fetch_all(conn)
+                .await?
+        }
+    })
+}
+
+/// Counts what [`list`] lists, up to a number.
+pub async fn count(
+    conn: &mut PgConnection,
+    filter: &PatternFilter,
+    rows: &RowFilter,
+    most: i64,
+) -> Result<i64, StoreError> {
+    let owner = rows.owner();
+    let after: Option<&ResourceKey> = None;
+    Ok(match filter.org {
+        Some(_) => {
+            select_filtered!(count_selected_patterns, "org = $1", (filter, rows, after, most, owner))
+                .fetch_one(conn)
+                .await?
+        }
+        None => {
+            select_filtered!(count_selected_patterns, "$1::text IS NULL", (filter, rows, after, most, owner))
+                .fetch_one(conn)
+                .await?
+        }
+    })
 }
 
 /// Adds a pattern.

@@ -84,7 +84,7 @@ pub struct ServiceFilter {
 }
 
 macro_rules! select_services {
-    ($rest:literal $(, $argument:expr)* $(,)?) => {
+    ($rest:literal $(+ $more:literal)* $(, $argument:expr)* $(,)?) => {
         sqlx::query_as!(
             ServiceRow,
             r#"-- service.select
@@ -92,8 +92,67 @@ macro_rules! select_services {
                    match_hardware, required_services, user_input, deployment, deployment_signature, cluster_deployment,
                    cluster_deployment_signature, image_store, updated_at AS "updated_at: jiff_sqlx::Timestamp"
             FROM service
-            "# + $rest,
+            "# + $rest $(+ $more)*,
             $($argument,)*
+        )
+    };
+}
+
+/// Counts what [`select_services`] selects.
+macro_rules! count_selected_services {
+    ($rest:literal $(+ $more:literal)* $(, $argument:expr)* $(,)?) => {
+        sqlx::query_scalar!(
+            r#"-- service.count
+            SELECT count(*) AS "count!"
+            FROM (
+                SELECT 1
+                FROM service
+                "# + $rest $(+ $more)* + "
+            ) AS selected",
+            $($argument,)*
+        )
+    };
+}
+
+/// Selects what fits a filter, in the order of the ids, what follows a key, at most `limit`; `$scope` is the condition on the organization of the
+/// filter. It is no alternative of one statement: an index finds the organization only by a condition of its own.
+macro_rules! select_filtered {
+    ($select:ident, $scope:literal, ($filter:ident, $rows:ident, $after:ident, $limit:ident, $owner:ident)) => {
+        $select!(
+            "WHERE " + $scope + r#"
+                AND ($2::text IS NULL OR org LIKE $2)
+                AND ($3::text IS NULL OR owner_org || '/' || owner LIKE $3)
+                AND ($4::text IS NULL OR url LIKE $4)
+                AND ($5::text IS NULL OR arch LIKE $5)
+                AND ($6::text IS NULL OR version LIKE $6)
+                AND ($7::boolean IS NULL OR is_public = $7)
+                AND (NOT $8::boolean OR deployment <> '')
+                AND (NOT $9::boolean OR cluster_deployment <> '')
+                AND ($10::text IS NULL OR EXISTS (
+                    SELECT 1 FROM json_array_elements(CASE json_typeof(required_services) WHEN 'array' THEN required_services ELSE '[]' END)
+                        AS required
+                    WHERE required ->> 'url' LIKE $10))
+                AND ($11::boolean OR is_public OR (org = $12 AND ($14::text IS NULL OR (owner_org = $13 AND owner = $14))))
+                AND (org, service) > (COALESCE($15::text, ''), COALESCE($16::text, ''))
+            ORDER BY org, service
+            LIMIT $17"#,
+            $filter.org,
+            $filter.organization,
+            $filter.owner,
+            $filter.url,
+            $filter.arch,
+            $filter.version,
+            $filter.is_public,
+            $filter.for_devices,
+            $filter.for_clusters,
+            $filter.required_url,
+            $rows.sees_all(),
+            $rows.org(),
+            $owner.map(UserId::org),
+            $owner.map(UserId::name),
+            $after.map(|key| key.org.as_str()),
+            $after.map(|key| key.id.as_str()),
+            $limit,
         )
     };
 }
@@ -141,44 +200,41 @@ pub async fn list(
     limit: i64,
 ) -> Result<Vec<ServiceRow>, StoreError> {
     let owner = rows.owner();
-    Ok(select_services!(
-        r#"WHERE ($1::text IS NULL OR org = $1)
-            AND ($2::text IS NULL OR org LIKE $2)
-            AND ($3::text IS NULL OR owner_org || '/' || owner LIKE $3)
-            AND ($4::text IS NULL OR url LIKE $4)
-            AND ($5::text IS NULL OR arch LIKE $5)
-            AND ($6::text IS NULL OR version LIKE $6)
-            AND ($7::boolean IS NULL OR is_public = $7)
-            AND (NOT $8::boolean OR deployment <> '')
-            AND (NOT $9::boolean OR cluster_deployment <> '')
-            AND ($10::text IS NULL OR EXISTS (
-                SELECT 1 FROM json_array_elements(CASE json_typeof(required_services) WHEN 'array' THEN required_services ELSE '[]' END)
-                    AS required
-                WHERE required ->> 'url' LIKE $10))
-            AND ($11::boolean OR is_public OR (org = $12 AND ($14::text IS NULL OR (owner_org = $13 AND owner = $14))))
-            AND (org, service) > (COALESCE($15::text, ''), COALESCE($16::text, ''))
-        ORDER BY org, service
-        LIMIT $17"#,
-        filter.org,
-        filter.organization,
-        filter.owner,
-        filter.url,
-        filter.arch,
-        filter.version,
-        filter.is_public,
-        filter.for_devices,
-        filter.for_clusters,
-        filter.required_url,
-        rows.sees_all(),
-        rows.org(),
-        owner.map(UserId::org),
-        owner.map(UserId::name),
-        after.map(|after| after.org.as_str()),
-        after.map(|after| after.id.as_str()),
-        limit,
-    )
-    .fetch_all(conn)
-    .await?)
+    Ok(match filter.org {
+        Some(_) => {
+            select_filtered!(select_services, "org = $1", (filter, rows, after, limit, owner))
+                .fetch_all(conn)
+                .await?
+        }
+        None => {
+            select_filtered!(select_services, "$1::text IS NULL", (filter, rows, after, limit, owner))
+                .fetch_all(conn)
+                .await?
+        }
+    })
+}
+
+/// Counts what [`list`] lists, up to a number.
+pub async fn count(
+    conn: &mut PgConnection,
+    filter: &ServiceFilter,
+    rows: &RowFilter,
+    most: i64,
+) -> Result<i64, StoreError> {
+    let owner = rows.owner();
+    let after: Option<&ResourceKey> = None;
+    Ok(match filter.org {
+        Some(_) => {
+            select_filtered!(count_selected_services, "org = $1", (filter, rows, after, most, owner))
+                .fetch_one(conn)
+                .await?
+        }
+        None => {
+            select_filtered!(count_selected_services, "$1::text IS NULL", (filter, rows, after, most, owner))
+                .fetch_one(conn)
+                .await?
+        }
+    })
 }
 
 /// Adds a service.
