@@ -10,7 +10,10 @@ use sqlx::PgConnection;
 
 use super::audit::NewAuditRecord;
 use super::change::{Change, Columns};
+use super::document_revision::NewRevision;
 use evenkeel_store::{StoreError, to_sql};
+
+use self::statement::{get, has_document, insert, insert_revised};
 
 /// The resource of a write, for the hashes of its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +26,15 @@ pub struct AuditedResource {
     pub id: String,
     /// The part; empty for all parts of the kind.
     pub part: String,
+}
+
+/// The state of a resource.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct State {
+    /// Its hash; none when the resource does not exist.
+    pub hash: Option<Vec<u8>>,
+    /// The body of a write that would store it, as JSON; none when it does not exist, or is of a kind [without revisions](Subject::has_revisions).
+    pub document: Option<String>,
 }
 
 /// A row that a write locks before it reads the state of a part of it.
@@ -38,59 +50,11 @@ enum Parent {
     Pattern,
 }
 
-/// Inserts a record with a state, and changes. A macro, because a checked query is a literal.
-macro_rules! insert {
-    ($tx:ident, $record:ident, $resource:ident, $changes:ident, $name:literal, $rows:literal, $order:literal) => {{
-        let columns = Columns::of($changes);
-        sqlx::query!(
-            "-- audit_state.insert_" + $name + "
-            WITH recorded AS (
-                INSERT INTO audit_outbox (org, recorded_at, caller, caller_role, address, request, method, operation, resource, status,
-                                          state_before, state_after)
-                SELECT $12, $10, $13, $14, $15, $16, $17, $18, $19, $20, $21, (
-                    SELECT sha256(convert_to(string_agg(row_to_json(shown)::text, E'\\n' ORDER BY shown." + $order + "), 'UTF8'))
-                    FROM (" + $rows + ") AS shown
-                )
-                FROM (SELECT $1::text AS org, $2::text AS id, $3::text AS part) AS audited
-            )
-            INSERT INTO change_outbox (org, id, category, resource, operation, is_public, changed_at)
-            SELECT row.org, row.id, row.category, row.resource, row.operation, row.is_public, $10
-            FROM UNNEST($4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::boolean[])
-                WITH ORDINALITY AS row (org, id, category, resource, operation, is_public, position)
-            -- Here and not in a statement of its own: it costs no round trip.
-            CROSS JOIN (SELECT CASE WHEN $11 THEN set_config('synchronous_commit', 'off', true) END) AS relaxed
-            ORDER BY row.position",
-            $resource.map_or("", |resource| &resource.org),
-            $resource.map_or("", |resource| &resource.id),
-            $resource.map_or("", |resource| &resource.part),
-            &columns.orgs as &[&str],
-            &columns.ids as &[&str],
-            &columns.categories as &[&str],
-            &columns.resources as &[&str],
-            &columns.operations as &[&str],
-            &columns.publics,
-            to_sql($record.recorded_at) as _,
-            !$changes.is_empty(),
-            $record.org,
-            $record.caller,
-            &$record.caller_role,
-            $record.address,
-            $record.request,
-            $record.method,
-            &$record.operation,
-            $record.resource,
-            $record.status,
-            $record.state_before.as_deref(),
-        )
-        .execute($tx)
-        .await?;
-    }};
-}
-
 /// Defines the kinds. `parent` is locked before the rows are read, or else `lock` locks the rows themselves.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $subject:ident {
-        name: $name:literal, parent: $parent:expr, lock: $lock:literal, order: $order:literal, rows: $rows:literal $(,)?
+        name: $name:literal, parent: $parent:expr, lock: $lock:literal, order: $order:literal, rows: $rows:literal,
+        $(document: $document:literal, audience: $audience:literal,)?
     })+) => {
         /// Subject of the resource that a write is about: the rows whose state is hashed into its record.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +74,14 @@ macro_rules! kinds {
                 }
             }
 
+            /// Returns true if persons write it as a whole: its revisions are kept.
+            #[must_use]
+            pub fn has_revisions(self) -> bool {
+                match self {
+                    $(Subject::$subject => has_document!($($document)?),)+
+                }
+            }
+
             fn parent(self) -> Option<Parent> {
                 match self {
                     $(Subject::$subject => $parent,)+
@@ -117,25 +89,12 @@ macro_rules! kinds {
             }
         }
 
-        /// Returns the hash of a resource's state; locks its rows when no parent is locked for them.
-        async fn get(tx: &mut PgConnection, resource: &AuditedResource) -> Result<Option<Vec<u8>>, StoreError> {
+        /// Returns a resource's state; locks its rows when no parent is locked for them.
+        async fn get(tx: &mut PgConnection, resource: &AuditedResource) -> Result<State, StoreError> {
             let AuditedResource { kind, org, id, part } = resource;
-            let state = match kind {
-                $(Subject::$subject => {
-                    sqlx::query_scalar!(
-                        "-- audit_state.get_" + $name + "
-                        SELECT sha256(convert_to(string_agg(row_to_json(shown)::text, E'\\n' ORDER BY shown." + $order + "), 'UTF8'))
-                        FROM (SELECT $1::text AS org, $2::text AS id, $3::text AS part) AS audited
-                        CROSS JOIN LATERAL (" + $rows + " " + $lock + ") AS shown",
-                        org,
-                        id,
-                        part,
-                    )
-                    .fetch_one(tx)
-                    .await?
-                })+
-            };
-            Ok(state)
+            match kind {
+                $(Subject::$subject => get!(tx, (org, id, part), $name, $order, $rows, $lock $(, $document)?),)+
+            }
         }
 
         /// Inserts the record of a write, with the hash of the resulting state of `resource`, and its changes into the outbox, like
@@ -156,6 +115,28 @@ macro_rules! kinds {
             }
             Ok(())
         }
+
+        /// As [`insert_with_changes`], and adds a revision of the document if the write has changed it, all in one statement. A state
+        /// before the write that no revision holds gets one, too. Removes the revisions of the document that are too many, and some of the oldest of an
+        /// organization that has too many bytes of them.
+        ///
+        /// A resource [without revisions](Subject::has_revisions) gets none.
+        ///
+        /// # Errors
+        /// Those of the database.
+        pub async fn insert_revised(
+            tx: &mut PgConnection,
+            record: &NewAuditRecord,
+            (resource, revision): (&AuditedResource, &NewRevision<'_>),
+            changes: &[Change],
+        ) -> Result<(), StoreError> {
+            match resource.kind {
+                $(Subject::$subject => {
+                    insert_revised!(tx, record, (resource, revision), changes, $name, $rows, $order $(, $document, $audience)?);
+                })+
+            }
+            Ok(())
+        }
     };
 }
 
@@ -166,6 +147,8 @@ kinds! {
         rows: "SELECT org, org_type, label, description, tags, limits, heartbeat_intervals, updated_at, orchestration
             FROM organization
             WHERE org = audited.org",
+        document: "(shown.orchestration::jsonb - 'lastUpdatedBy'::text)",
+        audience: "''::text",
     }
     /// The versions of agent files of an organization.
     AgentFileVersion {
@@ -181,7 +164,7 @@ kinds! {
             FROM account
             WHERE org = audited.org AND name = audited.id",
     }
-    /// An API key of a user, or all.
+    /// An API key of a user, or all. Its expiry is fixed when it is created.
     ApiKey {
         name: "api_key", parent: Some(Parent::Account), lock: "", order: "key_id",
         rows: "SELECT id AS key_id, org, account, label, description, updated_at
@@ -202,6 +185,10 @@ kinds! {
         rows: "SELECT org, node, availability, is_drain_forced, is_frozen, is_in_upgrade, capacities, fault_domain, upgrade_domain, monitor_state, compat_version
             FROM node
             WHERE org = audited.org AND node = audited.id",
+        document: "json_build_object('availability', shown.availability, 'force', shown.is_drain_forced, 'frozen', shown.is_frozen,
+            'upgrade', shown.is_in_upgrade, 'capacities', COALESCE(shown.capacities, '{}'::jsonb), 'faultDomain', shown.fault_domain,
+            'upgradeDomain', shown.upgrade_domain)",
+        audience: "(SELECT owner_org || '/' || owner FROM node WHERE org = $1 AND node = $2)",
     }
     /// The policy of a node.
     NodePolicy {
@@ -209,6 +196,10 @@ kinds! {
         rows: "SELECT org, node, label, description, properties, constraints, deployment, management, version, updated_at
             FROM node_policy
             WHERE org = audited.org AND node = audited.id",
+        document: "json_build_object('label', shown.label, 'description', shown.description, 'properties', shown.properties,
+            'constraints', shown.constraints, 'deployment', shown.deployment, 'management', shown.management,
+            'nodePolicyVersion', shown.version)",
+        audience: "(SELECT owner_org || '/' || owner FROM node WHERE org = $1 AND node = $2)",
     }
     /// The status that a node reports.
     NodeStatus {
@@ -291,6 +282,8 @@ kinds! {
             ) AS members
             FROM ha_group
             WHERE org = audited.org AND name = audited.id",
+        document: "json_build_object('description', COALESCE(shown.description, ''), 'members', to_json(shown.members), 'orchestration', shown.orchestration)",
+        audience: "(SELECT CASE WHEN is_admin THEN 'administrators' ELSE '' END FROM shown)",
     }
     /// A service without its parts.
     Service {
@@ -300,6 +293,13 @@ kinds! {
                    cluster_deployment_signature, image_store, updated_at
             FROM service
             WHERE org = audited.org AND service = audited.id",
+        document: "json_build_object('label', shown.label, 'description', shown.description, 'public', shown.is_public,
+            'documentation', shown.documentation, 'url', shown.url, 'version', shown.version, 'arch', shown.arch,
+            'sharable', shown.sharable, 'matchHardware', shown.match_hardware, 'requiredServices', shown.required_services,
+            'userInput', shown.user_input, 'deployment', shown.deployment, 'deploymentSignature', shown.deployment_signature,
+            'clusterDeployment', shown.cluster_deployment, 'clusterDeploymentSignature', shown.cluster_deployment_signature,
+            'imageStore', shown.image_store)",
+        audience: "(SELECT CASE WHEN is_public THEN '' ELSE owner_org || '/' || owner END FROM shown)",
     }
     /// The policy of a service.
     ServicePolicy {
@@ -307,6 +307,9 @@ kinds! {
         rows: "SELECT org, service, label, description, properties, constraints, updated_at
             FROM service_policy
             WHERE org = audited.org AND service = audited.id",
+        document: "json_build_object('label', shown.label, 'description', shown.description, 'properties', shown.properties,
+            'constraints', shown.constraints)",
+        audience: "(SELECT CASE WHEN is_public THEN '' ELSE owner_org || '/' || owner END FROM service WHERE org = $1 AND service = $2)",
     }
     /// A signing key of a service, or all.
     ServiceKey {
@@ -329,6 +332,10 @@ kinds! {
                    agreement_protocols, cluster_namespace, updated_at
             FROM pattern
             WHERE org = audited.org AND pattern = audited.id",
+        document: "json_build_object('label', shown.label, 'description', shown.description, 'public', shown.is_public,
+            'services', shown.services, 'userInput', shown.user_input, 'secretBinding', shown.secret_binding,
+            'agreementProtocols', shown.agreement_protocols, 'clusterNamespace', shown.cluster_namespace)",
+        audience: "''::text",
     }
     /// A signing key of a pattern, or all.
     PatternKey {
@@ -344,6 +351,10 @@ kinds! {
                    created_at, updated_at, orchestration
             FROM deployment_policy
             WHERE org = audited.org AND policy = audited.id",
+        document: "json_build_object('label', shown.label, 'description', shown.description, 'service', shown.service,
+            'userInput', shown.user_input, 'secretBinding', shown.secret_binding, 'properties', shown.properties,
+            'constraints', shown.constraints, 'orchestration', shown.orchestration)",
+        audience: "''::text",
     }
     /// A management policy.
     ManagementPolicy {
@@ -352,6 +363,10 @@ kinds! {
                    start_window, agent_upgrade_policy, created_at, updated_at
             FROM management_policy
             WHERE org = audited.org AND policy = audited.id",
+        document: "json_build_object('label', shown.label, 'description', shown.description, 'properties', shown.properties,
+            'constraints', shown.constraints, 'patterns', shown.patterns, 'enabled', shown.is_enabled, 'start', shown.start,
+            'startWindow', shown.start_window, 'agentUpgradePolicy', shown.agent_upgrade_policy)",
+        audience: "''::text",
     }
 }
 
@@ -375,13 +390,13 @@ impl From<Subject> for &'static str {
     }
 }
 
-/// Returns the hash of a resource's state and locks it until the end of the transaction; `None` when it does not exist.
+/// Returns a resource's state and locks it until the end of the transaction.
 ///
 /// Rows of other tables than the locked one are read by a statement of their own: it sees what was committed while the lock was awaited.
 ///
 /// # Errors
 /// Those of the database.
-pub async fn lock(tx: &mut PgConnection, resource: &AuditedResource) -> Result<Option<Vec<u8>>, StoreError> {
+pub async fn lock(tx: &mut PgConnection, resource: &AuditedResource) -> Result<State, StoreError> {
     match resource.kind.parent() {
         Some(Parent::Agbot) if !resource.part.is_empty() => {}
         Some(parent) => lock_parent(tx, parent, resource).await?,
@@ -443,5 +458,6 @@ async fn lock_parent(
     Ok(())
 }
 
+mod statement;
 #[cfg(test)]
 mod tests;

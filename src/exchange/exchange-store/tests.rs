@@ -90,13 +90,7 @@ impl Org {
 
     /// Begins a transaction of root.
     pub async fn begin<R: WriteRight>(&self) -> Permitted<R> {
-        let root = Caller {
-            role: Role::Root,
-            org: "root".to_owned(),
-            id: "root".to_owned(),
-            owner: None,
-            api_key: None,
-        };
+        let root = Caller::new(Role::Root, "root", "root");
         let permission = Permission::decide(&root, Target { org: self, id: None }).unwrap();
         Permitted::new(self.database.begin().await.unwrap(), &permission)
     }
@@ -121,6 +115,7 @@ impl Org {
             email: String::new(),
             is_admin: false,
             is_hub_admin: false,
+            role: None,
             updated_at: at(0),
             updated_by: String::new(),
         };

@@ -62,10 +62,10 @@ async fn hash_of_every_kind_is_as_recorded() {
         assert!(recorded.iter().any(|(resource, _)| resource.kind == *kind), "{kind:?} has no recorded hash");
     }
     for (resource, expected) in recorded {
-        assert_eq!(hex(lock(&mut connection, &resource).await.unwrap()), expected, "{resource:?}");
+        assert_eq!(hex(lock(&mut connection, &resource).await.unwrap().hash), expected, "{resource:?}");
         assert_eq!(hex(recorded_after(&mut connection, Some(&resource)).await), expected, "{resource:?}");
         let absent = AuditedResource { id: "absent".into(), org: "absent".into(), ..resource };
-        assert_eq!(lock(&mut connection, &absent).await.unwrap(), None, "{absent:?}");
+        assert_eq!(lock(&mut connection, &absent).await.unwrap(), State::default(), "{absent:?}");
         assert_eq!(recorded_after(&mut connection, Some(&absent)).await, None, "{absent:?}");
     }
     assert_eq!(recorded_after(&mut connection, None).await, None);
@@ -85,7 +85,7 @@ async fn added_column_changes_no_hash() {
         connection.execute(AssertSqlSafe(add)).await.unwrap();
     }
     for (resource, expected) in recorded() {
-        assert_eq!(hex(lock(&mut connection, &resource).await.unwrap()), expected, "{resource:?}");
+        assert_eq!(hex(lock(&mut connection, &resource).await.unwrap().hash), expected, "{resource:?}");
     }
 }
 
@@ -105,12 +105,12 @@ async fn state_is_read_after_the_lock_was_awaited() {
         (node, "UPDATE node SET name = 'changed' WHERE node = 'n'"),
     ] {
         first.execute("BEGIN").await.unwrap();
-        let before = lock(&mut first, &resource).await.unwrap();
+        let before = lock(&mut first, &resource).await.unwrap().hash;
         first.execute(change).await.unwrap();
         let after = recorded_after(&mut first, Some(&resource)).await;
         assert_ne!(before, after);
         let commit = first.execute("COMMIT");
         let found = database.release_when_awaited(waiting, lock(&mut second, &resource), commit).await;
-        assert_eq!(found.unwrap(), after, "{resource:?}");
+        assert_eq!(found.unwrap().hash, after, "{resource:?}");
     }
 }
