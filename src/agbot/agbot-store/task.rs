@@ -1,10 +1,11 @@
 //! Tasks: attempts to run an instance in a slot of a workload unit.
 
 use evenkeel_ids::{AgreementId, NodeId, PolicyId, TaskId};
+use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
 
-use evenkeel_store::StoreError;
+use evenkeel_store::{StoreError, to_sql};
 
 /// A task.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +20,8 @@ pub struct TaskRow {
     pub slot: String,
     /// The version that it runs.
     pub spec_number: i64,
+    /// When its state, desired state or node changed last.
+    pub changed_at: Timestamp,
     /// The row.
     pub record: Value,
 }
@@ -27,19 +30,21 @@ pub struct TaskRow {
 pub async fn upsert_tasks(tx: &mut PgConnection, tasks: &[TaskRow]) -> Result<(), StoreError> {
     let text = |of: fn(&TaskRow) -> &str| tasks.iter().map(of).collect::<Vec<&str>>();
     let numbers: Vec<i64> = tasks.iter().map(|task| task.spec_number).collect();
+    let times: Vec<jiff_sqlx::Timestamp> = tasks.iter().map(|task| to_sql(task.changed_at)).collect();
     let records: Vec<&Value> = tasks.iter().map(|task| &task.record).collect();
     sqlx::query!(
         "-- task.upsert_tasks
-        INSERT INTO task (task, policy, part, slot, spec_number, record)
-        SELECT * FROM UNNEST($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::jsonb[])
-            AS row (task, policy, part, slot, spec_number, record)
+        INSERT INTO task (task, policy, part, slot, spec_number, changed_at, record)
+        SELECT * FROM UNNEST($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::timestamptz[], $7::jsonb[])
+            AS row (task, policy, part, slot, spec_number, changed_at, record)
         ORDER BY task
-        ON CONFLICT (task) DO UPDATE SET record = excluded.record",
+        ON CONFLICT (task) DO UPDATE SET record = excluded.record, changed_at = excluded.changed_at",
         &text(|task| task.task.as_str()) as &[&str],
         &text(|task| task.policy.as_str()) as &[&str],
         &text(|task| &task.part) as &[&str],
         &text(|task| &task.slot) as &[&str],
         &numbers,
+        &times as _,
         &records as &[&Value],
     )
     .execute(tx)

@@ -281,6 +281,7 @@ pub async fn read_instances(
 mod tests {
     use evenkeel_ids::TaskId;
     use evenkeel_test_database::backend;
+    use jiff::Timestamp;
     use serde_json::json;
     use sqlx::Connection;
 
@@ -295,7 +296,8 @@ mod tests {
             part: "all".to_owned(),
             slot: "1".to_owned(),
             spec_number,
-            record: json!(spec_number),
+            changed_at: Timestamp::UNIX_EPOCH,
+            record: json!({"state": "new", "desired": "ready", "number": spec_number}),
         }
     }
 
