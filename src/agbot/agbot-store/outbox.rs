@@ -99,12 +99,13 @@ pub async fn insert_of_nodes(
     Ok(())
 }
 
-/// Drops the undelivered effects of a subject, because its end makes them pointless.
-pub async fn delete_of_subject(tx: &mut PgConnection, subject: &str) -> Result<(), StoreError> {
+/// Drops the undelivered effects of one kind that a subject has.
+pub async fn delete_of_kind(tx: &mut PgConnection, subject: &str, kind: &str) -> Result<(), StoreError> {
     sqlx::query!(
-        "-- outbox.delete_of_subject
-        DELETE FROM agbot_outbox WHERE subject = $1",
+        "-- outbox.delete_of_kind
+        DELETE FROM agbot_outbox WHERE subject = $1 AND effect ->> 'kind' = $2",
         subject,
+        kind,
     )
     .execute(tx)
     .await?;
@@ -203,13 +204,14 @@ mod tests {
     async fn insert(connection: &mut PgConnection, partition: i32, node: &NodeId, number: i64) {
         let subject = number.to_string();
         let key = OutboxKey { partition, node, subject: &subject };
-        insert_effects(connection, key, &[json!(number)], at(number), false).await.unwrap();
+        let effect = json!({"kind": "k", "number": number});
+        insert_effects(connection, key, &[effect], at(number), false).await.unwrap();
     }
 
     /// Lists the effects that an agbot may deliver.
     async fn deliverable(connection: &mut PgConnection, owner: Uuid, except: &[NodeId]) -> Vec<i64> {
         let rows = list_deliverable(connection, owner, except, 10).await.unwrap();
-        rows.into_iter().map(|row| row.effect.as_i64().unwrap()).collect()
+        rows.into_iter().map(|row| row.effect["number"].as_i64().unwrap()).collect()
     }
 
     #[tokio::test]
@@ -225,7 +227,9 @@ mod tests {
         assert_eq!(deliverable(&mut connection, OWN, std::slice::from_ref(&n)).await, [4]);
         assert_eq!(deliverable(&mut connection, OTHER, &[]).await, [0; 0]);
         assert!(is_any_behind(&mut connection, OTHER).await.unwrap());
-        delete_of_subject(&mut connection, "1").await.unwrap();
+        delete_of_kind(&mut connection, "1", "other").await.unwrap();
+        assert_eq!(deliverable(&mut connection, OTHER, &[]).await, [0; 0], "1 is of another kind");
+        delete_of_kind(&mut connection, "1", "k").await.unwrap();
         assert_eq!(deliverable(&mut connection, OTHER, &[]).await, [2]);
         assert!(!is_any_behind(&mut connection, OTHER).await.unwrap());
         let backlog = OutboxBacklog { count: 5, oldest_at: Some(at(2)) };
@@ -242,9 +246,15 @@ mod tests {
             [("a", [2, 1], true), ("a", [1, 3], true), ("b", [1, 3], true), ("b", [1, 3], false)]
         {
             let key = OutboxKey { partition: 0, node: &node, subject };
-            insert_effects(&mut connection, key, &effects.map(|effect| json!(effect)), at(0), skips)
-                .await
-                .unwrap();
+            insert_effects(
+                &mut connection,
+                key,
+                &effects.map(|effect| json!({"number": effect})),
+                at(0),
+                skips,
+            )
+            .await
+            .unwrap();
         }
         assert_eq!(deliverable(&mut connection, OWN, &[]).await, [2, 1, 3, 1, 3, 1, 3]);
     }
