@@ -129,36 +129,61 @@ pub async fn list_recent(conn: &mut PgConnection, ended_since: Timestamp) -> Res
     Ok(rows.into_iter().map(|row| row.record).collect())
 }
 
-/// Lists live agreements of an organization's nodes: by node and policy, those after the given pair, at most `limit` and the
-/// others of the last pair; only of the given nodes if any are given.
-///
-/// # Shape
-/// Node, policy and record.
+/// Position in a list of live agreements: node, policy, and the id of an agreement that may be one of several of them; empty for others.
+pub type LiveKey = (NodeId, PolicyId, String);
+
+/// Lists live agreements of an organization's nodes, ordered by key, after one; only of the given nodes if any are given.
 pub async fn list_live_of_org(
     conn: &mut PgConnection,
     org: &str,
     nodes: Option<&[NodeId]>,
-    after: Option<&(NodeId, PolicyId)>,
+    after: Option<&LiveKey>,
     limit: i64,
-) -> Result<Vec<(NodeId, PolicyId, Value)>, StoreError> {
+) -> Result<Vec<(LiveKey, Value)>, StoreError> {
     let rows = sqlx::query!(
         r#"-- agreement.list_live_of_org
-        SELECT node AS "node: NodeId", policy AS "policy: PolicyId", record
+        SELECT node AS "node: NodeId", policy AS "policy: PolicyId",
+               CASE record ->> 'is_side_by_side' WHEN 'true' THEN agreement ELSE '' END AS "beside!", record
         FROM agreement
         WHERE ended_at IS NULL AND org = $1
           AND ($2::text[] IS NULL OR node = ANY ($2))
-          AND (node, policy) > ($3, $4)
-        ORDER BY node, policy
-        FETCH FIRST ($5) ROWS WITH TIES"#,
+          AND (node, policy, (CASE record ->> 'is_side_by_side' WHEN 'true' THEN agreement ELSE '' END)) > ($3, $4, $5)
+        ORDER BY node, policy, CASE record ->> 'is_side_by_side' WHEN 'true' THEN agreement ELSE '' END
+        LIMIT $6"#,
         org,
         nodes as _,
-        after.map_or("", |(node, _)| node.as_str()),
-        after.map_or("", |(_, policy)| policy.as_str()),
+        after.map_or("", |(node, ..)| node.as_str()),
+        after.map_or("", |(_, policy, _)| policy.as_str()),
+        after.map_or("", |(.., beside)| beside.as_str()),
         limit,
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(|row| (row.node, row.policy, row.record)).collect())
+    Ok(rows.into_iter().map(|row| ((row.node, row.policy, row.beside), row.record)).collect())
+}
+
+/// Counts the live agreements of an organization's nodes, at most up to a number; only of the given nodes if any are given.
+pub async fn count_live_of_org(
+    conn: &mut PgConnection,
+    org: &str,
+    nodes: Option<&[NodeId]>,
+    most: i64,
+) -> Result<i64, StoreError> {
+    let count = sqlx::query_scalar!(
+        r#"-- agreement.count_live_of_org
+        SELECT count(*) AS "count!"
+        FROM (
+            SELECT FROM agreement
+            WHERE ended_at IS NULL AND org = $1 AND ($2::text[] IS NULL OR node = ANY ($2))
+            LIMIT $3
+        ) AS live"#,
+        org,
+        nodes as _,
+        most,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(count)
 }
 
 /// Lists the newest ended agreements of an organization's nodes; only of the given nodes if any are given.
@@ -306,21 +331,27 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn page_of_agreements_ends_with_all_of_its_last_node_and_policy() {
+    async fn page_of_agreements_begins_after_the_last_one_of_the_page_before() {
         let mut connection = shared().await.connection().await;
         let [n, m] = ["n", "m"].map(|name| NodeId::new("agreed-pages", name));
         for (node, id) in [(&n, "pages-1"), (&m, "pages-2"), (&m, "pages-3")] {
             insert(&mut connection, node, id, true).await.unwrap();
         }
-        let mut page = async |nodes: Option<&[NodeId]>, after: Option<&(NodeId, PolicyId)>| {
-            let rows = list_live_of_org(&mut connection, "agreed-pages", nodes, after, 1).await.unwrap();
-            rows.into_iter().map(|(node, ..)| node.name().to_owned()).collect::<Vec<_>>()
-        };
         let policy = PolicyId::new("agreed-pages", "p");
-        assert_eq!(page(None, None).await, ["m", "m"]);
-        assert_eq!(page(None, Some(&(m, policy.clone()))).await, ["n"]);
-        assert_eq!(page(Some(std::slice::from_ref(&n)), None).await, ["n"]);
-        assert!(page(None, Some(&(n, policy))).await.is_empty());
+        let key = |node: &NodeId, id| (node.clone(), policy.clone(), String::from(id));
+        let mut page = async |nodes: Option<&[NodeId]>, after: Option<&LiveKey>| {
+            let rows = list_live_of_org(&mut connection, "agreed-pages", nodes, after, 2).await.unwrap();
+            rows.into_iter().map(|(key, _)| key).collect::<Vec<_>>()
+        };
+        assert_eq!(page(None, None).await, [key(&m, "pages-2"), key(&m, "pages-3")]);
+        assert_eq!(page(None, Some(&key(&m, "pages-2"))).await, [key(&m, "pages-3"), key(&n, "pages-1")]);
+        assert_eq!(page(Some(std::slice::from_ref(&n)), None).await, [key(&n, "pages-1")]);
+        assert!(page(None, Some(&key(&n, "pages-1"))).await.is_empty());
+        let mut count = async |nodes, most| {
+            count_live_of_org(&mut connection, "agreed-pages", nodes, most).await.unwrap()
+        };
+        assert_eq!((count(None, 10).await, count(None, 2).await), (3, 2));
+        assert_eq!(count(Some(std::slice::from_ref(&n)), 10).await, 1);
     }
 
     #[tokio::test]

@@ -288,74 +288,30 @@ impl NumberedRow {
     }
 }
 
-/// A change of the condition of a node.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NodeEvent {
-    /// The node.
-    pub node: NodeId,
-    /// Kind, begins with `node.`.
-    pub kind: &'static str,
-    /// The kind of the change in the other direction.
-    pub opposite: &'static str,
-    /// True if the event ends the opposite condition, so that it is recorded only after that.
-    pub is_end: bool,
-    /// Reason and counts.
-    pub detail: Value,
-}
-
-/// Appends changes of the conditions of nodes, except those that the newest event of the node already records.
-pub async fn insert_node_events(
-    conn: &mut PgConnection,
-    events: &[NodeEvent],
-    at: Timestamp,
-) -> Result<(), StoreError> {
-    let text = |of: fn(&NodeEvent) -> &str| events.iter().map(of).collect::<Vec<&str>>();
-    let is_end: Vec<bool> = events.iter().map(|event| event.is_end).collect();
-    let details: Vec<&Value> = events.iter().map(|event| &event.detail).collect();
-    sqlx::query!(
-        "-- event.insert_node_events
-        INSERT INTO agbot_event (happened_at, kind, node, detail)
-        SELECT $1, change.kind, change.node, change.detail
-        FROM UNNEST($2::text[], $3::text[], $4::text[], $5::boolean[], $6::jsonb[])
-             AS change (kind, opposite, node, is_end, detail)
-        LEFT JOIN LATERAL (
-            SELECT newest.kind
-            FROM agbot_event AS newest
-            WHERE newest.node = change.node AND newest.kind LIKE 'node.%'
-              AND newest.kind IN (change.kind, change.opposite)
-            ORDER BY newest.event_id DESC
-            LIMIT 1
-        ) AS known ON true
-        WHERE known.kind IS DISTINCT FROM change.kind AND (known.kind IS NOT NULL OR NOT change.is_end)",
-        to_sql(at) as _,
-        &text(|event| event.kind) as &[&str],
-        &text(|event| event.opposite) as &[&str],
-        &text(|event| event.node.as_str()) as &[&str],
-        &is_end,
-        &details as &[&Value],
+/// Returns the numbers of the oldest and the newest event of the log; 0 when it is empty.
+pub async fn ends(conn: &mut PgConnection) -> Result<(i64, i64), StoreError> {
+    let row = sqlx::query!(
+        r#"-- event.ends
+        SELECT COALESCE(min(event_id), 0) AS "oldest!", COALESCE(max(event_id), 0) AS "newest!" FROM agbot_event"#
     )
-    .execute(conn)
+    .fetch_one(conn)
     .await?;
-    Ok(())
+    Ok((row.oldest, row.newest))
 }
 
-/// Lists the newest changes of the conditions of all nodes: node and kind, one for each node and condition.
-pub async fn list_node_conditions(conn: &mut PgConnection) -> Result<Vec<(NodeId, String)>, StoreError> {
+/// Returns the newest event of each organization that has one with a greater number.
+pub async fn newest_of_orgs(conn: &mut PgConnection, after: i64) -> Result<Vec<(String, i64)>, StoreError> {
     let rows = sqlx::query!(
-        r#"-- event.list_node_conditions
-        SELECT DISTINCT ON (node, kind IN ('node.down', 'node.up'), kind IN ('node.frozen', 'node.thawed'),
-                            kind IN ('node.maintenance', 'node.maintenance-expired', 'node.rejoin'),
-                            kind IN ('node.identity-conflict', 'node.identity-resolved'))
-               node AS "node!: NodeId", kind
+        r#"-- event.newest_of_orgs
+        SELECT split_part(COALESCE(policy, node, ha_group, subject_org), '/', 1) AS "org!", max(event_id) AS "newest!"
         FROM agbot_event
-        WHERE kind LIKE 'node.%' AND kind NOT IN ('node.availability', 'node.upgrade') AND node IS NOT NULL
-        ORDER BY node, kind IN ('node.down', 'node.up'), kind IN ('node.frozen', 'node.thawed'),
-                 kind IN ('node.maintenance', 'node.maintenance-expired', 'node.rejoin'),
-                 kind IN ('node.identity-conflict', 'node.identity-resolved'), event_id DESC"#
+        WHERE event_id > $1 AND COALESCE(policy, node, ha_group, subject_org) IS NOT NULL
+        GROUP BY 1"#,
+        after,
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(|row| (row.node, row.kind)).collect())
+    Ok(rows.into_iter().map(|row| (row.org, row.newest)).collect())
 }
 
 /// Kind of the events about the availability of nodes.
@@ -445,17 +401,39 @@ pub async fn delete_before(conn: &mut PgConnection, before: Timestamp) -> Result
     Ok(done.rows_affected())
 }
 
-/// Removes events about the deployment policies of an organization, but for the newest ones.
+/// Lists the organizations with events.
+pub async fn list_orgs(conn: &mut PgConnection) -> Result<Vec<OrgId>, StoreError> {
+    // One step of the index for each organization, however many events it has.
+    let rows = sqlx::query_scalar!(
+        r#"-- event.list_orgs
+        WITH RECURSIVE found (org) AS (
+            SELECT min(split_part(COALESCE(policy, node, ha_group, subject_org), '/', 1)) FROM agbot_event
+            UNION ALL
+            SELECT (SELECT min(split_part(COALESCE(agbot_event.policy, agbot_event.node, agbot_event.ha_group,
+                                                   agbot_event.subject_org), '/', 1))
+                    FROM agbot_event
+                    WHERE split_part(COALESCE(agbot_event.policy, agbot_event.node, agbot_event.ha_group,
+                                              agbot_event.subject_org), '/', 1) > found.org)
+            FROM found
+            WHERE found.org IS NOT NULL
+        )
+        SELECT org AS "org!: OrgId" FROM found WHERE org IS NOT NULL"#
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
+}
+
+/// Removes events of an organization, but for the newest ones.
 pub async fn delete_surplus(conn: &mut PgConnection, org: &OrgId, kept: i64) -> Result<u64, StoreError> {
     let done = sqlx::query!(
         "-- event.delete_surplus
         DELETE FROM agbot_event
-        WHERE policy_org = $1
-          AND policy IS NOT NULL
+        WHERE split_part(COALESCE(policy, node, ha_group, subject_org), '/', 1) = $1
           AND event_id <= (
               SELECT oldest.event_id
               FROM agbot_event AS oldest
-              WHERE oldest.policy_org = $1 AND oldest.policy IS NOT NULL
+              WHERE split_part(COALESCE(oldest.policy, oldest.node, oldest.ha_group, oldest.subject_org), '/', 1) = $1
               ORDER BY oldest.event_id DESC
               LIMIT 1 OFFSET $2
           )",

@@ -7,10 +7,10 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use crate::event::{
-    AVAILABILITY, EventFilter, EventRow, NodeEvent, PolicyEventFilter, StateEvent, delete_before,
-    delete_surplus, insert_event, insert_events, insert_node_events, insert_states, list_newest, list_of_org,
-    list_of_policy,
+    AVAILABILITY, EventFilter, EventRow, PolicyEventFilter, StateEvent, delete_before, delete_surplus,
+    insert_event, insert_events, insert_states, list_newest, list_of_org, list_of_policy, list_orgs,
 };
+use crate::node_condition::{ConditionChange, list_conditions, upsert_changes};
 use crate::tests::{ROLES, at, shared};
 
 #[tokio::test]
@@ -30,6 +30,8 @@ async fn newest_events_of_each_organization_are_kept() {
         let events: Vec<EventRow> = policies.iter().map(|policy| about(policy, number)).collect();
         insert_events(&mut connection, Timestamp::UNIX_EPOCH, &events).await.expect("events are inserted");
     }
+    let orgs = list_orgs(&mut connection).await.expect("organizations are listed");
+    assert_eq!(orgs.iter().map(evenkeel_ids::OrgId::as_str).collect::<Vec<_>>(), ["o", "p"]);
     let org = "o".parse().expect("an organization");
     for expected in [3, 0] {
         let removed = delete_surplus(&mut connection, &org, 3).await.expect("events are removed");
@@ -50,14 +52,14 @@ async fn events_of_an_organization_are_those_of_its_policies_and_nodes() {
     let mut connection = database.connection().await;
     let at = Timestamp::UNIX_EPOCH;
     let nodes = ["o/n1", "o/n2", "p/n1"].map(NodeId::from_text);
-    let frozen = nodes.clone().map(|node| NodeEvent {
+    let frozen = nodes.clone().map(|node| ConditionChange {
         node,
-        kind: "node.frozen",
-        opposite: "node.thawed",
+        condition: "frozen",
         is_end: false,
+        kind: Some("node.frozen"),
         detail: json!({}),
     });
-    insert_node_events(&mut connection, &frozen, at).await.expect("events are inserted");
+    upsert_changes(&mut connection, &frozen, at).await.expect("changes are recorded");
     // A policy of the organization on a node of another one, and a claim of a group, which names no policy.
     let about = |kind: &str, policy: Option<&str>| EventRow {
         happened_at: at,
@@ -94,16 +96,22 @@ async fn all_of_org(connection: &mut PgConnection, org: &str) -> Vec<EventRow> {
 async fn condition_of_a_node_is_recorded_when_it_changes_and_its_end_only_after_its_beginning() {
     let mut connection = shared().await.connection().await;
     let node = NodeId::new("event-condition", "n");
-    let event =
-        |kind, opposite, is_end| NodeEvent { node: node.clone(), kind, opposite, is_end, detail: json!({}) };
-    let (frozen, thawed) =
-        (event("node.frozen", "node.thawed", false), event("node.thawed", "node.frozen", true));
-    let down = event("node.down", "node.up", false);
-    for change in [&thawed, &frozen, &down, &frozen, &thawed, &thawed, &frozen] {
-        insert_node_events(&mut connection, std::slice::from_ref(change), at(0))
-            .await
-            .expect("it is inserted");
+    let change = |condition, kind, is_end| ConditionChange {
+        node: node.clone(),
+        condition,
+        is_end,
+        kind: Some(kind),
+        detail: json!({}),
+    };
+    let (frozen, thawed) = (change("frozen", "node.frozen", false), change("frozen", "node.thawed", true));
+    let down = change("down", "node.down", false);
+    let silent = ConditionChange { kind: None, ..change("down", "", true) };
+    for change in [&thawed, &frozen, &down, &frozen, &thawed, &thawed, &frozen, &silent] {
+        upsert_changes(&mut connection, std::slice::from_ref(change), at(0)).await.expect("it is recorded");
     }
+    let conditions = list_conditions(&mut connection).await.expect("conditions are listed");
+    let own: Vec<_> = conditions.into_iter().filter(|(one, _)| *one == node).map(|(_, name)| name).collect();
+    assert_eq!(own, ["frozen"]);
     let events = all_of_org(&mut connection, "event-condition").await;
     let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
     assert_eq!(kinds, ["node.frozen", "node.down", "node.thawed", "node.frozen"]);

@@ -6,6 +6,7 @@ use sqlx::Connection;
 
 use super::*;
 use crate::event::{EventFilter, list_newest};
+use crate::history::{StateFilter, list_states};
 use crate::tests::{OTHER, OWN, ROLES, at, lease, shared};
 
 /// The id of a group of an organization; each test has its own.
@@ -169,4 +170,25 @@ async fn wait_keeps_its_beginning_and_ends_with_the_claim_or_when_it_is_not_rene
     let left = read_groups(&mut connection, &[&group]).await.unwrap().remove(0).waits;
     let renewed = WaitRow { node: nodes[2].clone(), since: at(1), refreshed_at: at(30) };
     assert_eq!(left, [renewed]);
+}
+
+#[tokio::test]
+async fn phases_of_a_claim_are_states_with_the_time_that_they_held() {
+    let mut connection = shared().await.connection().await;
+    let connection = &mut connection;
+    let group = group("claim-history", "g");
+    let fencing = grant(connection, &group, "claim-history/p").await;
+    sqlx::query("UPDATE claim SET phase = 'starting', phase_at = $1 WHERE fencing = $2")
+        .bind(to_sql(at(5)))
+        .bind(fencing)
+        .execute(&mut *connection)
+        .await
+        .unwrap();
+    let filter = StateFilter { org: "claim-history", kind: "claim", ..StateFilter::default() };
+    let mut phase_at = async |second| {
+        let rows = list_states(connection, &filter, (at(second), at(second)), 9).await.unwrap();
+        rows.into_iter().map(|row| (row.state, row.ended_at)).collect::<Vec<_>>()
+    };
+    assert_eq!(phase_at(4).await, [("stopping".to_owned(), Some(at(5)))]);
+    assert_eq!(phase_at(5).await, [("starting".to_owned(), None)]);
 }
