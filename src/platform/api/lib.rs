@@ -17,6 +17,7 @@ mod path;
 mod refusal;
 mod request;
 mod response;
+mod selected_page;
 
 pub use audit::{AuditFacts, AuditedOperation};
 pub use content::Content;
@@ -34,6 +35,7 @@ pub use response::{
     Accepted, Created, Documented, DocumentedBody, Either, List, ListOf, Listing, NoContent, SearchResult,
     Text, WholeList,
 };
+pub use selected_page::{ElementFilter, ListShape, MAX_COUNT, MAX_EXAMINED, PageSelection};
 
 /// Start of the paths of the whole API.
 pub const PREFIX: &str = "/v1";

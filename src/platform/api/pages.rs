@@ -8,18 +8,32 @@ use futures_util::stream::{self, BoxStream};
 use futures_util::{Stream, StreamExt};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::response::Listing;
 
 /// An element of a list that cannot be written as JSON.
 #[derive(Debug, thiserror::Error)]
 #[error("a response cannot be written as JSON: {0}")]
-pub struct PageError(serde_json::Error);
+pub struct PageError(pub(crate) serde_json::Error);
 
 /// Elements of a list as JSON, and where the next page begins.
 pub struct Page<K> {
-    json: Vec<u8>,
-    next: Option<K>,
+    pub(crate) json: Vec<u8>,
+    pub(crate) elements: Vec<Element>,
+    pub(crate) next: Option<K>,
+}
+
+/// Position of an element in the JSON of its page, without the comma before it.
+pub(crate) struct Element {
+    pub(crate) start: usize,
+    /// Begin of the value; the same as the start in an array.
+    pub(crate) value: usize,
+    pub(crate) end: usize,
+    /// The value that filters read instead.
+    pub(crate) subject: Option<Value>,
+    /// The key, unless it is a member of the value.
+    pub(crate) key: Option<String>,
 }
 
 impl<K> Default for Page<K> {
@@ -31,13 +45,13 @@ impl<K> Default for Page<K> {
 impl<K> Page<K> {
     /// An empty page.
     pub fn new() -> Page<K> {
-        Page { json: Vec::new(), next: None }
+        Page { json: Vec::new(), elements: Vec::new(), next: None }
     }
 
     /// A page whose elements the database has written, with commas between them, and where the next one begins.
     #[must_use]
     pub fn written(json: String, next: Option<K>) -> Page<K> {
-        Page { json: json.into_bytes(), next }
+        Page { json: json.into_bytes(), elements: Vec::new(), next }
     }
 
     /// A page of an array: an element for each row; as many rows as the `limit` are followed by the page after the `key` of the last.
@@ -76,7 +90,7 @@ impl<K> Page<K> {
     /// with the last key are read as a whole.
     pub fn after<R>(rows: &[R], limit: i64, key: impl FnOnce(&R) -> K) -> Page<K> {
         let is_full = i64::try_from(rows.len()).is_ok_and(|count| count >= limit);
-        Page { json: Vec::new(), next: rows.last().filter(|_| is_full).map(key) }
+        Page { next: rows.last().filter(|_| is_full).map(key), ..Page::new() }
     }
 
     /// Adds an element of an array.
@@ -84,10 +98,8 @@ impl<K> Page<K> {
     /// # Errors
     /// For a value that cannot be written as JSON.
     pub fn push<T: Serialize>(&mut self, element: &T) -> Result<(), PageError> {
-        if !self.json.is_empty() {
-            self.json.push(b',');
-        }
-        serde_json::to_writer(&mut self.json, element).map_err(PageError)
+        let start = self.begin();
+        self.finish(start, start, element)
     }
 
     /// Adds a member of an object.
@@ -95,9 +107,37 @@ impl<K> Page<K> {
     /// # Errors
     /// For a value that cannot be written as JSON.
     pub fn insert<T: Serialize>(&mut self, name: &str, value: &T) -> Result<(), PageError> {
-        self.push(&name)?;
+        let start = self.begin();
+        serde_json::to_writer(&mut self.json, name).map_err(PageError)?;
         self.json.push(b':');
-        serde_json::to_writer(&mut self.json, value).map_err(PageError)
+        self.finish(start, self.json.len(), value)
+    }
+
+    fn begin(&mut self) -> usize {
+        if !self.json.is_empty() {
+            self.json.push(b',');
+        }
+        self.json.len()
+    }
+
+    fn finish<T: Serialize>(&mut self, start: usize, value: usize, written: &T) -> Result<(), PageError> {
+        serde_json::to_writer(&mut self.json, written).map_err(PageError)?;
+        self.elements.push(Element { start, value, end: self.json.len(), subject: None, key: None });
+        Ok(())
+    }
+
+    /// Sets what filters read instead of the last element, for elements that do not show all that can be filtered.
+    pub fn set_subject(&mut self, subject: Value) {
+        if let Some(last) = self.elements.last_mut() {
+            last.subject = Some(subject);
+        }
+    }
+
+    /// Sets the key of the last element, for elements without a member that is their key.
+    pub fn set_key(&mut self, key: String) {
+        if let Some(last) = self.elements.last_mut() {
+            last.key = Some(key);
+        }
     }
 
     /// Sets the position at which the next page begins.
@@ -190,7 +230,7 @@ fn later_page(page: PageJson) -> Result<Bytes, std::io::Error> {
 mod tests {
     use std::io;
 
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::response::{List, WholeList};

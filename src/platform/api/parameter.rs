@@ -33,6 +33,9 @@ const SEGMENTS: &[Segment] = &[
     segment("agreementbot", "Agbot, without its organization.", "bot"),
     segment("entry", "Entry `organization_name_organization of the nodes`.", "acme_camera_acme"),
     segment("agbotorganization", "Organization of an agbot.", "acme"),
+    segment("approval", "Id of the request for an approval.", "01932f0e-7a5b-7cc3-98c4-dc0c0c07398f"),
+    segment("view", "Name of a saved view.", "north"),
+    segment("matter", "Id of a problem, as the overview shows it.", "5f0c2b7e9a1d4e63"),
     segment("servedkind", "Kind of the entry: `pattern` or `deploymentPolicy`.", "deploymentPolicy"),
     segment("hagroup", "High availability group, without its organization.", "gate"),
     segment("service", "Service: its url, version and architecture.", "camera_1.0.0_amd64"),
@@ -46,6 +49,7 @@ const SEGMENTS: &[Segment] = &[
     ),
     segment("unit", "Workload unit: the name of its HA group, or `all`.", "all"),
     segment("key", "Name of a public key.", "signing.pem"),
+    segment("revision", "Number of a revision.", "7"),
 ];
 
 /// The parameters of a path with segments in braces.
@@ -66,7 +70,7 @@ fn of_segment(name: &str) -> Parameter {
 }
 
 fn is_number(name: &str) -> bool {
-    matches!(name, "msgid" | "dockauth")
+    matches!(name, "msgid" | "dockauth" | "revision")
 }
 
 fn example(segment: &Segment) -> Value {
