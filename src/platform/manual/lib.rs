@@ -1,6 +1,9 @@
 //! Pages that a listener of a hub serves to browsers: a start page, and the manual of this version.
 
-mod page;
+mod address;
+mod book;
+mod router;
+mod search;
 mod start_page;
 
-pub use start_page::router;
+pub use router::router;
