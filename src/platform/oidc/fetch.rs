@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use evenkeel_domain::causes::chain;
 use futures_util::StreamExt;
-use reqwest::{Client, StatusCode, Url};
+use reqwest::{Client, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
 
 use crate::OidcError;
@@ -43,14 +43,20 @@ pub(crate) async fn json<T: DeserializeOwned>(client: &Client, url: Url) -> Resu
     if response.status() != StatusCode::OK {
         return Err(failed(format!("status {}", response.status().as_u16())));
     }
+    let body = body(response, LARGEST).await.map_err(failed)?;
+    serde_json::from_slice(&body).map_err(|error| failed(format!("not the expected JSON: {error}")))
+}
+
+/// Reads a body of at most `largest` bytes. Its length is counted while it arrives, because a header can claim anything.
+pub(crate) async fn body(response: Response, largest: usize) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
     let mut pieces = response.bytes_stream();
     while let Some(piece) = pieces.next().await {
-        let piece = piece.map_err(|error| failed(chain(&error.without_url())))?;
-        if body.len() + piece.len() > LARGEST {
-            return Err(failed(format!("the document has more than {LARGEST} bytes")));
+        let piece = piece.map_err(|error| chain(&error.without_url()))?;
+        if body.len() + piece.len() > largest {
+            return Err(format!("the document has more than {largest} bytes"));
         }
         body.extend_from_slice(&piece);
     }
-    serde_json::from_slice(&body).map_err(|error| failed(format!("not the expected JSON: {error}")))
+    Ok(body)
 }

@@ -5,9 +5,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use jsonwebtoken::{DecodingKey, Header};
-use serde::Deserialize;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 
+use crate::browser_client::{BrowserClient, ClientSecret};
+use crate::discovery::Discovery;
 use crate::keys::{KeyDocument, KeySet};
 use crate::settings::allowed_url;
 use crate::token::{self, Person};
@@ -18,21 +19,21 @@ const TRUSTED_FOR: Duration = Duration::from_secs(24 * 3600);
 /// Timeout of a request that waits for another one's fetch.
 const WAIT_LIMIT: Duration = Duration::from_secs(12);
 
-/// The used part of the discovery document.
-#[derive(Debug, Deserialize)]
-struct Discovery {
-    issuer: String,
-    jwks_uri: String,
-}
+/// Logins of browsers whose codes are exchanged at the same time.
+const MAX_EXCHANGES: usize = 16;
 
+#[derive(Clone)]
 struct Held {
     keys: Arc<KeySet>,
+    discovery: Arc<Discovery>,
     fetched_at: Instant,
 }
 
 struct Inner {
     settings: OidcSettings,
     client: reqwest::Client,
+    client_secret: Option<ClientSecret>,
+    exchanges: Semaphore,
     held: RwLock<Option<Held>>,
     /// The last fetch with its error. Its lock serializes fetches.
     last: Mutex<Option<(Instant, Option<OidcError>)>>,
@@ -56,7 +57,15 @@ impl Provider {
     pub fn new(settings: OidcSettings) -> Result<Provider, OidcError> {
         settings.check()?;
         let client = fetch::client(settings.ca_file.as_deref())?;
-        Ok(Provider(Arc::new(Inner { settings, client, held: RwLock::default(), last: Mutex::default() })))
+        let secret = settings.console.as_ref().map(BrowserClient::read_secret).transpose()?;
+        Ok(Provider(Arc::new(Inner {
+            settings,
+            client,
+            client_secret: secret.flatten(),
+            exchanges: Semaphore::new(MAX_EXCHANGES),
+            held: RwLock::default(),
+            last: Mutex::default(),
+        })))
     }
 
     /// The settings.
@@ -82,13 +91,37 @@ impl Provider {
         token::verify(token, &header, &key, &self.0.settings)
     }
 
-    async fn key(&self, header: &Header) -> Result<DecodingKey, OidcError> {
+    /// Returns the client for requests to the provider.
+    pub(crate) fn http(&self) -> &reqwest::Client {
+        &self.0.client
+    }
+
+    pub(crate) fn client_secret(&self) -> Option<&ClientSecret> {
+        self.0.client_secret.as_ref()
+    }
+
+    /// Returns the permit to exchange a code, unless too many are being exchanged.
+    pub(crate) fn try_exchange(&self) -> Option<SemaphorePermit<'_>> {
+        self.0.exchanges.try_acquire().ok()
+    }
+
+    /// Returns the discovery document, fetched with the keys.
+    pub(crate) async fn discovery(&self) -> Result<Arc<Discovery>, OidcError> {
+        if let Some(held) = self.held() {
+            return Ok(held.discovery);
+        }
+        let refreshed = self.refresh(Instant::now()).await;
+        self.held().map(|held| held.discovery).ok_or_else(|| unknown(refreshed))
+    }
+
+    /// Returns the key that verifies a token with this header.
+    pub(crate) async fn key(&self, header: &Header) -> Result<DecodingKey, OidcError> {
         let requested_at = Instant::now();
         let find = |keys: &KeySet| keys.find(header.kid.as_deref(), header.alg);
-        if let Some((keys, age)) = self.held()
-            && let Some(key) = find(&keys)
+        if let Some(held) = self.held()
+            && let Some(key) = find(&held.keys)
         {
-            if age > self.0.settings.key_max_age() {
+            if held.fetched_at.elapsed() > self.0.settings.key_max_age() {
                 // The known key continues to work while new ones are fetched, even if that fails.
                 let provider = self.clone();
                 tokio::spawn(async move { provider.refresh(requested_at).await });
@@ -97,21 +130,17 @@ impl Provider {
         }
         let refreshed = self.refresh(requested_at).await;
         match self.held() {
-            Some((keys, _)) => find(&keys).ok_or_else(|| {
+            Some(held) => find(&held.keys).ok_or_else(|| {
                 OidcError::refused("it is signed with a key that the provider does not publish")
             }),
-            None => Err(refreshed
-                .err()
-                .unwrap_or_else(|| OidcError::Unavailable("its keys are not known yet".to_owned()))),
+            None => Err(unknown(refreshed)),
         }
     }
 
-    /// Returns the usable keys and their age.
-    fn held(&self) -> Option<(Arc<KeySet>, Duration)> {
+    /// Returns what was fetched and is not too old.
+    fn held(&self) -> Option<Held> {
         let held = self.0.held.read().unwrap_or_else(PoisonError::into_inner);
-        let held = held.as_ref()?;
-        let age = held.fetched_at.elapsed();
-        (age <= TRUSTED_FOR).then(|| (held.keys.clone(), age))
+        held.as_ref().filter(|held| held.fetched_at.elapsed() <= TRUSTED_FOR).cloned()
     }
 
     /// Fetches the keys, unless a fetch was tried since `requested_at` or too recently. A fetch continues even if the
@@ -138,9 +167,8 @@ impl Provider {
     async fn fetch(&self) -> Result<(), OidcError> {
         let fetched = self.read_keys().await;
         match &fetched {
-            Ok(keys) => {
-                let held = Held { keys: Arc::new(keys.clone()), fetched_at: Instant::now() };
-                *self.0.held.write().unwrap_or_else(PoisonError::into_inner) = Some(held);
+            Ok(held) => {
+                *self.0.held.write().unwrap_or_else(PoisonError::into_inner) = Some(held.clone());
             }
             Err(error) => {
                 let error = error as &dyn std::error::Error;
@@ -153,7 +181,7 @@ impl Provider {
         fetched.map(|_| ())
     }
 
-    async fn read_keys(&self) -> Result<KeySet, OidcError> {
+    async fn read_keys(&self) -> Result<Held, OidcError> {
         let issuer = &self.0.settings.issuer;
         let unusable =
             |why: String| OidcError::Unavailable(format!("the discovery document of {issuer}: {why}"));
@@ -163,11 +191,16 @@ impl Provider {
         if discovery.issuer != *issuer {
             return Err(unusable(format!("it is that of '{}'", discovery.issuer)));
         }
-        let address = allowed_url(&discovery.jwks_uri).map_err(unusable)?;
-        if address.scheme() != "https" && issuer.starts_with("https:") {
-            return Err(unusable("jwks_uri must begin with https://".to_owned()));
-        }
+        let address = discovery.address("jwks_uri", Some(&discovery.jwks_uri)).map_err(unusable)?;
         let keys = KeySet::of(fetch::json::<KeyDocument>(&self.0.client, address).await?);
-        if keys.is_empty() { Err(unusable("no usable key".to_owned())) } else { Ok(keys) }
+        if keys.is_empty() {
+            return Err(unusable("no usable key".to_owned()));
+        }
+        Ok(Held { keys: Arc::new(keys), discovery: Arc::new(discovery), fetched_at: Instant::now() })
     }
+}
+
+/// Returns why nothing of the provider is known after an attempt to fetch it.
+fn unknown(refreshed: Result<(), OidcError>) -> OidcError {
+    refreshed.err().unwrap_or_else(|| OidcError::Unavailable("its keys are not known yet".to_owned()))
 }

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use evenkeel_domain::assigned_role::PolicyPatterns;
 use reqwest::Url;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
-use crate::OidcError;
+use crate::{BrowserClient, OidcError};
 
 /// Settings of token logins.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -39,6 +40,9 @@ pub struct OidcSettings {
     /// Seconds after which the keys are fetched again.
     #[serde(default = "default_max_age")]
     pub key_max_age_secs: u64,
+    /// Logins to the console; without it the console knows passwords and API keys only.
+    #[serde(default)]
+    pub console: Option<BrowserClient>,
 }
 
 fn default_user_claim() -> String {
@@ -73,6 +77,10 @@ pub enum Role {
     OrgAdmin,
     /// User of one organization.
     User,
+    /// Reader of one organization.
+    Viewer,
+    /// The same, who writes and operates the deployment policies that the patterns of the group match.
+    Deployer,
 }
 
 /// The role of a group.
@@ -86,6 +94,14 @@ pub struct GroupRole {
     /// Organization of the role; none for `root` and `hub-admin`, which belong to `root`.
     #[serde(default)]
     pub organization: Option<String>,
+    /// Deployment policies of deployers: names, and beginnings of names that end in `*`.
+    #[serde(default, deserialize_with = "patterns")]
+    pub policies: PolicyPatterns,
+}
+
+/// Reads patterns, which are invalid when the list is there and has none.
+fn patterns<'de, D: Deserializer<'de>>(input: D) -> Result<PolicyPatterns, D::Error> {
+    PolicyPatterns::read(&Vec::<String>::deserialize(input)?).map_err(serde::de::Error::custom)
 }
 
 /// Organization of root and hub admins.
@@ -106,7 +122,15 @@ impl GroupRole {
             Role::Root | Role::HubAdmin if organization.is_some_and(|name| name != ROOT_ORG) => {
                 Err(format!("roles: group '{}' needs no organization", self.group))
             }
-            Role::OrgAdmin | Role::User if matches!(organization, None | Some("" | ROOT_ORG)) => {
+            _ if (self.role == Role::Deployer) != self.policies.iter().next().is_some() => {
+                let group = &self.group;
+                Err(format!(
+                    "roles: group '{group}' needs policies if its role is deployer, and has none otherwise"
+                ))
+            }
+            Role::OrgAdmin | Role::User | Role::Viewer | Role::Deployer
+                if matches!(organization, None | Some("" | ROOT_ORG)) =>
+            {
                 Err(format!("roles: group '{}' needs an organization, other than root", self.group))
             }
             _ => Ok(()),
@@ -141,6 +165,7 @@ impl OidcSettings {
                 if self.roles.is_empty() { Err("roles: at least one is needed".to_owned()) } else { Ok(()) }
             })
             .and_then(|()| self.roles.iter().try_for_each(GroupRole::check))
+            .and_then(|()| self.console.iter().try_for_each(|console| console.check(&self.audiences)))
             .map_err(OidcError::Settings)
     }
 
@@ -184,7 +209,12 @@ mod tests {
     use super::*;
 
     fn rule(group: &str, role: Role, organization: Option<&str>) -> GroupRole {
-        GroupRole { group: group.into(), role, organization: organization.map(str::to_owned) }
+        let organization = organization.map(str::to_owned);
+        GroupRole { group: group.into(), role, organization, policies: PolicyPatterns::default() }
+    }
+
+    fn shops() -> PolicyPatterns {
+        PolicyPatterns::read(&["shop-*".to_owned()]).unwrap_or_default()
     }
 
     fn settings() -> OidcSettings {
@@ -199,11 +229,14 @@ mod tests {
                 rule("plant-admins", Role::OrgAdmin, Some("plant")),
                 rule("staff", Role::User, Some("plant")),
                 rule("staff", Role::User, Some("lab")),
+                rule("guests", Role::Viewer, Some("plant")),
+                GroupRole { policies: shops(), ..rule("shop", Role::Deployer, Some("plant")) },
             ],
             link_existing_users: false,
             leeway_secs: 30,
             key_refresh_min_secs: 10,
             key_max_age_secs: 3600,
+            console: None,
         }
     }
 
@@ -220,9 +253,27 @@ mod tests {
         assert_eq!(role(&["staff", "admins"], None), Some((Role::HubAdmin, "root".into())));
         assert_eq!(role(&["staff", "admins"], Some("lab")), Some((Role::User, "lab".into())));
         assert_eq!(role(&["admins"], Some("lab")), Some((Role::HubAdmin, "root".into())));
+        assert_eq!(role(&["shop", "guests"], None), Some((Role::Viewer, "plant".into())));
         assert_eq!(role(&["others"], Some("lab")), None);
         assert_eq!(role(&["others"], None), None);
         assert_eq!(role(&[], None), None);
+    }
+
+    #[test]
+    fn policies_of_a_group_are_read_as_those_of_a_user() {
+        let read = |policies: serde_json::Value| {
+            let rule = serde_json::json!({"group": "g", "role": "deployer", "organization": "o", "policies": policies});
+            serde_json::from_value::<GroupRole>(rule).map_err(|error| error.to_string())
+        };
+        assert_eq!(read(serde_json::json!(["shop-*"])).map(|rule| rule.policies), Ok(shops()));
+        for (policies, word) in [
+            (serde_json::json!([]), "at least one"),
+            (serde_json::json!(["a", "*b"]), "policies[1]"),
+            (serde_json::json!(vec!["a"; 33]), "at most 32"),
+        ] {
+            let error = read(policies).expect_err(word);
+            assert!(error.contains(word), "{error}");
+        }
     }
 
     #[test]
@@ -242,6 +293,9 @@ mod tests {
         refused(|settings| settings.roles[1].organization = None, "plant-admins");
         refused(|settings| settings.roles[2].organization = Some("root".into()), "staff");
         refused(|settings| settings.roles[0].organization = Some("plant".into()), "admins");
+        refused(|settings| settings.roles[4].organization = None, "guests");
+        refused(|settings| settings.roles[4].policies = shops(), "guests");
+        refused(|settings| settings.roles[5].policies = PolicyPatterns::default(), "shop");
         refused(|settings| settings.leeway_secs = 3600, "leeway-secs");
         for issuer in ["http://127.0.0.1:1/x", "http://localhost:1", "http://[::1]:1"] {
             assert!(allowed_url(issuer).is_ok(), "{issuer}");

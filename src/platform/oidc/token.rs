@@ -55,15 +55,60 @@ pub(crate) fn verify(
     key: &DecodingKey,
     settings: &OidcSettings,
 ) -> Result<Person, OidcError> {
+    person(&verified(token, (header, key), settings, &settings.audiences)?, settings)
+}
+
+/// The values that an id token must have because it was made for one login of one client.
+#[derive(Clone, Copy)]
+pub(crate) struct Expected<'a> {
+    pub(crate) client_id: &'a str,
+    pub(crate) nonce: &'a str,
+}
+
+/// Verifies the same of an id token, and that it was made for this client and this login.
+///
+/// # Errors
+/// [`OidcError::Refused`] naming the check that failed, never the token.
+pub(crate) fn verify_id_token(
+    token: &str,
+    signature: (&Header, &DecodingKey),
+    settings: &OidcSettings,
+    expected: Expected<'_>,
+) -> Result<Person, OidcError> {
+    let claims = verified(token, signature, settings, &[expected.client_id.to_owned()])?;
+    check_login(&claims, expected)?;
+    person(&claims, settings)
+}
+
+/// Source: OpenID Connect Core 1.0, section 3.1.3.7.
+fn check_login(claims: &Map<String, Value>, expected: Expected<'_>) -> Result<(), OidcError> {
+    let text = |claim: &str| claims.get(claim).and_then(Value::as_str);
+    if text("nonce") != Some(expected.nonce) {
+        return Err(OidcError::refused("it was made for another login"));
+    }
+    let has_several = claims.get("aud").and_then(Value::as_array).is_some_and(|all| all.len() > 1);
+    // One with several audiences is for the client that its provider names.
+    if (has_several || claims.contains_key("azp")) && text("azp") != Some(expected.client_id) {
+        return Err(OidcError::refused("it was made for another client"));
+    }
+    Ok(())
+}
+
+fn verified(
+    token: &str,
+    (header, key): (&Header, &DecodingKey),
+    settings: &OidcSettings,
+    audiences: &[String],
+) -> Result<Map<String, Value>, OidcError> {
     let mut validation = Validation::new(header.alg);
     validation.leeway = settings.leeway_secs;
     validation.validate_nbf = true;
     validation.set_issuer(&[&settings.issuer]);
-    validation.set_audience(&settings.audiences);
+    validation.set_audience(audiences);
     validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
     let token = jsonwebtoken::decode::<Map<String, Value>>(token, key, &validation)
         .map_err(|error| OidcError::refused(reason(error.kind())))?;
-    person(&token.claims, settings)
+    Ok(token.claims)
 }
 
 fn reason(kind: &ErrorKind) -> String {
@@ -145,6 +190,33 @@ mod tests {
         assert_eq!(groups(&all, "realm_access.roles"), ["d"]);
         assert_eq!(groups(&all, "https://x.example/groups"), ["e"]);
         assert!(groups(&all, "realm_access.none").is_empty() && groups(&all, "none").is_empty());
+    }
+
+    #[test]
+    fn id_token_is_for_one_login_of_one_client() {
+        let expected = Expected { client_id: "console", nonce: "n" };
+        for (value, word) in [
+            (json!({"nonce": "n", "aud": "console"}), ""),
+            (json!({"nonce": "n", "aud": ["console"]}), ""),
+            (json!({"nonce": "n", "aud": ["console", "api"], "azp": "console"}), ""),
+            (json!({"nonce": "n", "aud": ["console", "api"]}), "another client"),
+            (json!({"nonce": "n", "aud": "console", "azp": "other"}), "another client"),
+            (json!({"nonce": "n", "aud": "console", "azp": 1}), "another client"),
+            (json!({"nonce": "m", "aud": "console"}), "another login"),
+            (json!({"aud": "console"}), "another login"),
+            (json!({"nonce": null, "aud": "console"}), "another login"),
+        ] {
+            let checked = check_login(&claims(value.clone()), expected).map_err(|error| error.to_string());
+            match word {
+                "" => assert_eq!(checked, Ok(()), "{value}"),
+                word => {
+                    assert!(
+                        checked.as_ref().is_err_and(|error| error.contains(word)),
+                        "{value}: {checked:?}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]
