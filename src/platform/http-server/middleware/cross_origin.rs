@@ -18,7 +18,7 @@ const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 /// Headers of requests that the API reads.
 const REQUEST_HEADERS: &str =
-    "Authorization, Content-Type, Accept, Prefer, If-None-Match, X-Organization, X-Request-Id";
+    "Authorization, Content-Type, Accept, Prefer, If-None-Match, X-Organization, X-Reason, X-Request-Id";
 /// Headers of responses that a page may read.
 const RESPONSE_HEADERS: &str = "Retry-After, Warning, X-Request-Id";
 /// Seconds that a browser may keep the response to a preflight.
