@@ -7,12 +7,14 @@ use bytes::Bytes;
 use evenkeel_wire::agent::refusal::RefusalResponse;
 use evenkeel_wire::exchange::agent_run::AGENT_RUN_HEADER;
 use evenkeel_wire::exchange::forwarded::{CLIENT_ADDRESS, FORWARDED_BY};
+use evenkeel_wire::exchange::revision::REASON;
 use evenkeel_wire::exchange::utility::ApiResponse;
+use futures_util::StreamExt;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::transport::MaxResponse;
-use crate::{ClientError, Credentials, Path, RunHeader, Transport};
+use crate::{ClientError, Credentials, Path, Pieces, RunHeader, Transport};
 
 /// A client of one API with one caller's credentials. Cloning shares connections.
 #[derive(Debug, Clone)]
@@ -25,15 +27,19 @@ pub struct Client {
     /// The run of the agent that calls.
     run: Option<Arc<RunHeader>>,
     forwarded: Option<Forwarded>,
+    /// Reason for the writes, which is recorded with the revisions of documents.
+    reason: Option<HeaderValue>,
+    /// Age in seconds up to which a response to a read will do.
+    max_age_secs: Option<u32>,
 }
 
-/// Origin of a request that an agbot makes with the credentials of a caller.
+/// Origin of a request that is made with the credentials of a caller.
 #[derive(Debug, Clone)]
 struct Forwarded {
     /// Address of the caller, when it is known.
     address: Option<HeaderValue>,
-    /// Credentials of the agbot, which prove that the address is true.
-    by: HeaderValue,
+    /// Credentials of the agbot, which prove that the address is true; none inside the process.
+    by: Option<HeaderValue>,
 }
 
 /// A response as received.
@@ -65,6 +71,9 @@ pub struct Refusal {
     pub error: ClientError,
 }
 
+/// Bytes of a refused response that are read.
+const MAX_REFUSAL: usize = 65_536;
+
 /// Sets the organization of a token's user.
 const ORGANIZATION: HeaderName = HeaderName::from_static("x-organization");
 /// Names the run of an agent.
@@ -78,7 +87,16 @@ impl Client {
     pub fn new(transport: Transport, base: &str, credentials: Credentials) -> Result<Self, ClientError> {
         let authorization = Some(credentials.header()?);
         let organization = credentials.organization_header()?;
-        Ok(Self { transport, base: clean(base), authorization, organization, forwarded: None, run: None })
+        Ok(Self {
+            transport,
+            base: clean(base),
+            authorization,
+            organization,
+            forwarded: None,
+            run: None,
+            reason: None,
+            max_age_secs: None,
+        })
     }
 
     /// A client without credentials, for the few public calls.
@@ -90,6 +108,8 @@ impl Client {
             organization: None,
             forwarded: None,
             run: None,
+            reason: None,
+            max_age_secs: None,
         }
     }
 
@@ -97,6 +117,22 @@ impl Client {
     #[must_use]
     pub fn of_run(self, run: Arc<RunHeader>) -> Self {
         Self { run: Some(run), ..self }
+    }
+
+    /// Takes responses to reads from now on that are up to so many seconds old, which the hub may have kept for other callers.
+    #[must_use]
+    pub fn with_max_age(self, secs: u32) -> Self {
+        Self { max_age_secs: Some(secs), ..self }
+    }
+
+    /// Adds the reason to each write from now on.
+    ///
+    /// # Errors
+    /// [`ClientError::Request`] when it has characters that a header cannot have.
+    pub fn with_reason(self, reason: &str) -> Result<Self, ClientError> {
+        let reason = HeaderValue::from_bytes(reason.as_bytes())
+            .map_err(|_| ClientError::Request("the reason has control characters".to_owned()))?;
+        Ok(Self { reason: Some(reason), ..self })
     }
 
     /// The same connections and base with other credentials.
@@ -118,8 +154,24 @@ impl Client {
     ) -> Self {
         value.set_sensitive(true);
         let (transport, base) = (self.transport.clone(), self.base.clone());
-        let forwarded = self.authorization.clone().map(|by| Forwarded { address, by });
-        Self { transport, base, authorization: Some(value), organization, forwarded, run: None }
+        let forwarded = self.authorization.clone().map(|by| Forwarded { address, by: Some(by) });
+        let authorization = Some(value);
+        Self {
+            transport,
+            base,
+            authorization,
+            organization,
+            forwarded,
+            run: None,
+            reason: None,
+            max_age_secs: None,
+        }
+    }
+
+    /// Returns a client that calls, inside the process, for a client at this address.
+    #[must_use]
+    pub fn of_client_at(self, address: HeaderValue) -> Self {
+        Self { forwarded: Some(Forwarded { address: Some(address), by: None }), ..self }
     }
 
     /// Reads JSON; `None` for status 404.
@@ -139,7 +191,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`] for every status but 200.
-    pub(crate) async fn get_existing<T: DeserializeOwned>(&self, path: Path) -> Result<T, ClientError> {
+    pub async fn get_existing<T: DeserializeOwned>(&self, path: Path) -> Result<T, ClientError> {
         let response = self.send(Method::GET, &path, None).await?;
         match response.status {
             StatusCode::OK => decode(&response.body),
@@ -158,6 +210,26 @@ impl Client {
             StatusCode::NOT_FOUND => Ok(None),
             _ => Err(unexpected(&response)),
         }
+    }
+
+    /// Reads a response that does not end by itself, such as a stream of events. It has no timeout.
+    ///
+    /// # Errors
+    /// [`ClientError`] for every status but 200.
+    pub async fn follow(&self, path: &Path) -> Result<Pieces, ClientError> {
+        let request = self.request(Method::GET, path, None, HeaderMap::new())?;
+        let (parts, mut pieces) = self.transport.open(request).await?.into_parts();
+        if parts.status == StatusCode::OK {
+            return Ok(pieces);
+        }
+        let mut body = Vec::new();
+        while let Some(piece) = pieces.next().await {
+            body.extend_from_slice(&piece?);
+            if body.len() > MAX_REFUSAL {
+                break;
+            }
+        }
+        Err(unexpected(&RawResponse { status: parts.status, headers: parts.headers, body: body.into() }))
     }
 
     /// Replaces or creates a resource.
@@ -291,6 +363,7 @@ impl Client {
         body: Option<Bytes>,
         headers: HeaderMap,
     ) -> Result<Request<Bytes>, ClientError> {
+        let is_read = method == Method::GET;
         let mut request = Request::builder()
             .method(method)
             .uri(path.text(&self.base))
@@ -314,7 +387,16 @@ impl Client {
             if let Some(address) = address {
                 target.insert(HeaderName::from_static(CLIENT_ADDRESS), address.clone());
             }
-            target.insert(HeaderName::from_static(FORWARDED_BY), by.clone());
+            if let Some(by) = by {
+                target.insert(HeaderName::from_static(FORWARDED_BY), by.clone());
+            }
+        }
+        if let Some(reason) = self.reason.as_ref().filter(|_| !is_read) {
+            target.insert(HeaderName::from_static(REASON), reason.clone());
+        }
+        if let Some(secs) = self.max_age_secs.filter(|_| is_read) {
+            let value = HeaderValue::try_from(format!("max-age={secs}"));
+            target.extend(value.ok().map(|value| (header::CACHE_CONTROL, value)));
         }
         if let Some(run) = self.run.as_ref().and_then(|run| run.value()) {
             target.insert(AGENT_RUN, run);

@@ -22,12 +22,12 @@ pub use probe::{
     pause_after,
 };
 pub use resource::{
-    ConfigStateChange, HealthSubject, MessagePage, ReasonRecords, Records, Resource, RolloutRecords,
-    TaskReported, Unregistered,
+    ApprovalDecision, ConfigStateChange, DocumentPath, HealthSubject, MessagePage, ReasonRecords, Records,
+    RecordsPage, Resource, RolloutRecords, TaskReported, Unregistered,
 };
 pub use retry::RetryDelay;
 pub use run_header::RunHeader;
-pub use transport::{HttpSettings, Observer, Transport, is_plain_off_loopback};
+pub use transport::{HttpSettings, Observer, Pieces, Transport, is_plain_off_loopback};
 
 #[cfg(test)]
 mod tests;

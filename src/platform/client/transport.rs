@@ -12,7 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use evenkeel_domain::causes::chain;
-use futures_util::StreamExt;
+use futures_util::{StreamExt, stream::BoxStream};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tower::ServiceExt;
@@ -29,6 +29,9 @@ pub(crate) struct MaxResponse(pub usize);
 fn max_response(request: &Request<Bytes>) -> usize {
     request.extensions().get().map_or(MAX_RESPONSE_BYTES, |MaxResponse(bytes)| *bytes)
 }
+
+/// The body of a response, as it arrives.
+pub type Pieces = BoxStream<'static, Result<Bytes, ClientError>>;
 
 /// Time between two warnings that an address does not respond.
 const WARNING_PERIOD: Duration = Duration::from_secs(60);
@@ -213,6 +216,30 @@ impl Transport {
         let outcome = self.exchange(request, timeout).await;
         observer.observe(&method, &path, outcome.as_ref());
         outcome
+    }
+
+    /// Sends one request whose URI is a path, and returns the response as soon as its head has arrived.
+    pub(crate) async fn open(&self, request: Request<Bytes>) -> Result<Response<Pieces>, ClientError> {
+        match &self.way {
+            Way::Http { client, urls, .. } => {
+                let (parts, body) = request.into_parts();
+                let url = format!("{}{}", urls.current().1, parts.uri);
+                let sent = client.request(parts.method, url).headers(parts.headers).body(body).send().await;
+                let received = sent.map_err(broken)?;
+                let status = received.status();
+                let pieces = received.bytes_stream().map(|piece| piece.map_err(broken)).boxed();
+                let mut response = Response::new(pieces);
+                *response.status_mut() = status;
+                Ok(response)
+            }
+            Way::Router(router) => {
+                let Ok(response) = router.clone().oneshot(request.map(axum::body::Body::from)).await;
+                let pieces = |body: axum::body::Body| {
+                    body.into_data_stream().map(|piece| piece.map_err(|error| lost(error.to_string())))
+                };
+                Ok(response.map(|body| pieces(body).boxed()))
+            }
+        }
     }
 
     async fn exchange(

@@ -3,6 +3,7 @@
 use evenkeel_wire::RawJson;
 use evenkeel_wire::agbot::agreement::{Agreements, AgreementsResponse};
 use evenkeel_wire::agbot::blocklist::BlocklistQuery;
+use evenkeel_wire::agbot::common::CommonCausesQuery;
 use evenkeel_wire::agbot::event::EventsQuery;
 use evenkeel_wire::agbot::plan::{DependencyWrite, PlanResponse, PlannedStopsResponse};
 use evenkeel_wire::agbot::reason::{InertPolicy, ReasonsResponse};
@@ -125,6 +126,25 @@ impl Client {
     /// Rollouts through the groups of an organization, as the agbot sent them.
     pub async fn rollout_records(&self, org: &str) -> Result<RolloutRecords, ClientError> {
         self.get_existing(list_path(org, "rollouts")).await
+    }
+
+    /// The rollout of a policy in detail, as the agbot sent it; `None` when there is none.
+    pub async fn rollout_detail_record(
+        &self,
+        org: &str,
+        policy: &str,
+    ) -> Result<Option<RawJson>, ClientError> {
+        self.get(Path::org(org, &["agbot", "rollouts", policy])).await
+    }
+
+    /// The values that selected nodes have in common, as the agbot sent them.
+    pub async fn common_causes_record(
+        &self,
+        org: &str,
+        query: &CommonCausesQuery,
+    ) -> Result<RawJson, ClientError> {
+        let path = Path::org(org, &["agbot", "nodes", "common"]).parameters(query)?;
+        self.get_existing(path).await
     }
 
     /// Acts on the rollouts of a policy, in one group or in all: `pause`, `resume`, `abort`, `rollback` or `retry`. `None` when there is

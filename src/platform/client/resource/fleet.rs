@@ -10,8 +10,9 @@ use evenkeel_wire::exchange::ha_group::{
 };
 use evenkeel_wire::exchange::organization::{OrganizationResponse, OrganizationsResponse, PutOrganization};
 use evenkeel_wire::exchange::search::{NodeHealth, NodeHealthRequest, NodeHealthResponse};
-use evenkeel_wire::exchange::user::{PutUser, UserResponse, UsersResponse};
+use evenkeel_wire::exchange::user::{ApiKeyResponse, NewApiKey, PutUser, UserResponse, UsersResponse};
 use evenkeel_wire::exchange::utility::ApiResponse;
+use evenkeel_wire::page::PageQuery;
 use http::Method;
 use serde::Serialize;
 
@@ -75,11 +76,40 @@ impl Client {
         self.post(Path::org(org, &["users", user]), body).await
     }
 
+    /// Creates an API key of a user.
+    pub async fn create_api_key(
+        &self,
+        org: &str,
+        user: &str,
+        body: &NewApiKey,
+    ) -> Result<ApiKeyResponse, ClientError> {
+        let body = serde_json::to_vec(body).map_err(ClientError::from)?;
+        let path = Path::org(org, &["users", user, "apikeys"]);
+        let response = self.send(Method::POST, &path, Some(body.into())).await?;
+        if response.status.is_success() { response.json() } else { Err(response.unexpected()) }
+    }
+
+    /// Deletes an API key of a user; false when there is none.
+    pub async fn delete_api_key(&self, org: &str, user: &str, key: &str) -> Result<bool, ClientError> {
+        self.delete(Path::org(org, &["users", user, "apikeys", key])).await
+    }
+
     /// All HA groups of an organization, sorted by name.
     pub async fn list_ha_groups(&self, org: &str) -> Result<Vec<HaGroupResponse>, ClientError> {
         let found: Option<HaGroupsResponse> =
             self.get(Path::org(org, &["hagroups"]).at_most(MOST_BYTES)).await?;
         Ok(found.unwrap_or_default().node_groups)
+    }
+
+    /// A page of the HA groups of an organization. An exchange without pages sends all.
+    pub async fn ha_groups_page(
+        &self,
+        org: &str,
+        query: &PageQuery,
+    ) -> Result<HaGroupsResponse, ClientError> {
+        let path = Path::org(org, &["hagroups"]).parameters(query)?;
+        let found: Option<HaGroupsResponse> = self.get(path.at_most(MOST_BYTES)).await?;
+        Ok(found.unwrap_or_default())
     }
 
     /// One HA group.

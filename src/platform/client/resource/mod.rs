@@ -8,13 +8,17 @@ mod agent;
 mod audit;
 mod change;
 mod fleet;
+mod fleet_view;
 mod health;
+mod history;
 mod management;
 mod message;
 mod node;
 mod orchestration;
+mod plan_approval;
 mod policy;
 mod record;
+mod revision;
 mod service;
 
 use std::collections::BTreeMap;
@@ -24,7 +28,9 @@ pub use agent::{ConfigStateChange, Unregistered};
 pub use health::HealthSubject;
 pub use message::MessagePage;
 pub use node::TaskReported;
-pub use record::{Records, Resource};
+pub use plan_approval::ApprovalDecision;
+pub use record::{Records, RecordsPage, Resource};
+pub use revision::DocumentPath;
 
 /// Maximum size of a list of documents that the users of one organization write. It must not fill the memory of the
 /// hub's agbot, which reads the lists of all organizations.

@@ -4,6 +4,7 @@
 
 use evenkeel_wire::RawJson;
 use evenkeel_wire::exchange::utility::ApiResponse;
+use evenkeel_wire::page::PageQuery;
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -35,6 +36,19 @@ pub enum Resource {
 
 /// Documents by qualified name, `org/name` (of organizations the bare name), in the order of the exchange.
 pub type Records = Vec<(String, RawJson)>;
+
+/// A page of documents.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RecordsPage {
+    /// The documents.
+    pub records: Records,
+    /// Where the next page begins; none after the last one.
+    pub next: Option<String>,
+    /// Number of documents on all pages; none from an exchange that does not count them.
+    pub count: Option<u64>,
+    /// True if there may be more.
+    pub count_is_minimum: bool,
+}
 
 impl Resource {
     fn segments(self) -> &'static [&'static str] {
@@ -73,7 +87,7 @@ impl Resource {
         }
     }
 
-    fn path(self, org: &str, name: &str) -> Path {
+    pub(super) fn path(self, org: &str, name: &str) -> Path {
         match self {
             Self::Organization => Path::org(name, &[]),
             _ => Path::org(org, self.segments()).push(name),
@@ -110,6 +124,22 @@ impl Client {
     pub async fn records(&self, resource: Resource, org: &str) -> Result<Option<Records>, ClientError> {
         let found: Option<Value> = self.get(resource.list_path(org)).await?;
         Ok(found.map(|found| resource.records(org, found)))
+    }
+
+    /// Reads a page of the visible resources of an organization; `None` for status 404, an empty list.
+    pub async fn records_page(
+        &self,
+        resource: Resource,
+        org: &str,
+        query: &PageQuery,
+    ) -> Result<Option<RecordsPage>, ClientError> {
+        let found: Option<Value> = self.get(resource.list_path(org).parameters(query)?).await?;
+        Ok(found.map(|found| RecordsPage {
+            next: found.get("next").and_then(Value::as_str).map(str::to_owned),
+            count: found.get("count").and_then(Value::as_u64),
+            count_is_minimum: found.get("countIsMinimum").and_then(Value::as_bool).unwrap_or(false),
+            records: resource.records(org, found),
+        }))
     }
 
     /// Reads one resource with its qualified name; `None` if it does not exist.
