@@ -9,6 +9,8 @@ mod name;
 mod numbers;
 mod postings;
 
+use std::borrow::Cow;
+
 use evenkeel_domain::policy::{
     Property, PropertyList,
     constraint::{Expression, Operator},
@@ -23,7 +25,7 @@ pub(crate) use name::words;
 /// The index.
 ///
 /// # Shape
-/// Nodes are dense numbers given by the caller. Hash maps are for look-up only and never iterated.
+/// Nodes are dense numbers given by the caller. Hash maps are for look-up only; what lists them sorts them.
 #[derive(Debug, Clone, Default)]
 pub struct NodeIndex {
     names: HashMap<Box<str>, NameIndex>,
@@ -106,6 +108,22 @@ impl NodeIndex {
             }
         }
         found
+    }
+
+    /// Returns the names of properties with the number of their values, by name. Irregular properties are left out.
+    pub fn names(&self) -> Vec<(&str, usize)> {
+        let mut names: Vec<(&str, usize)> =
+            self.names.iter().map(|(name, index)| (&**name, index.value_count())).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Returns the values of a property in words, each with the nodes that have it.
+    pub fn values_of<'i>(
+        &'i self,
+        name: &str,
+    ) -> impl Iterator<Item = (String, Cow<'i, RoaringBitmap>)> + use<'i> {
+        self.names.get(name).into_iter().flat_map(NameIndex::values)
     }
 
     /// Evaluates among the nodes of `within` only, if given.

@@ -3,6 +3,8 @@
 //! Texts are found by hashed words (the whole text and its elements between commas). A hash only proposes candidates; the
 //! domain's own comparison decides, so that the index cannot give another result.
 
+use std::borrow::Cow;
+
 use evenkeel_domain::policy::{
     Property, PropertyType,
     constraint::{Operator, Predicate},
@@ -77,6 +79,20 @@ impl NameIndex {
 
     pub fn is_empty(&self) -> bool {
         self.numbers.is_empty() && self.bools.iter().all(RoaringBitmap::is_empty) && self.has_text.is_empty()
+    }
+
+    /// Returns the number of values.
+    pub fn value_count(&self) -> usize {
+        let bools = self.bools.iter().filter(|nodes| !nodes.is_empty()).count();
+        self.numbers.count() + bools + self.texts.len() - self.free.len()
+    }
+
+    /// Returns the values in words, each with the nodes that have it.
+    pub fn values(&self) -> impl Iterator<Item = (String, Cow<'_, RoaringBitmap>)> {
+        let bools = [false, true].into_iter().zip(&self.bools).filter(|(_, nodes)| !nodes.is_empty());
+        let bools = bools.map(|(value, nodes)| (value.to_string(), Cow::Borrowed(nodes)));
+        let texts = self.texts.iter().flatten().map(|one| (one.text.to_string(), one.nodes.as_set()));
+        self.numbers.values().chain(bools).chain(texts)
     }
 
     fn find_text(&self, text: &str, declared: &PropertyType) -> Option<u32> {

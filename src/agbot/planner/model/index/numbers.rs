@@ -3,7 +3,7 @@
 //! Values are kept exactly and again under two coarser prefixes of an order-preserving key, so that a range over a
 //! million different values joins some hundreds of sets and not a million.
 
-use std::{collections::BTreeMap, ops::RangeInclusive};
+use std::{borrow::Cow, collections::BTreeMap, ops::RangeInclusive};
 
 use evenkeel_domain::policy::constraint::Operator;
 use roaring::RoaringBitmap;
@@ -27,7 +27,22 @@ fn key_of(number: f64) -> u64 {
     if bits >> 63 == 1 { !bits } else { bits | (1 << 63) }
 }
 
+/// Returns the number of a key.
+fn number_of(key: u64) -> f64 {
+    f64::from_bits(if key >> 63 == 1 { key & !(1 << 63) } else { !key })
+}
+
 impl NumberIndex {
+    /// Returns how many different numbers there are.
+    pub fn count(&self) -> usize {
+        self.exact.len()
+    }
+
+    /// Returns the numbers in words, each with the nodes that have it.
+    pub fn values(&self) -> impl Iterator<Item = (String, Cow<'_, RoaringBitmap>)> {
+        self.exact.iter().map(|(key, nodes)| (number_of(*key).to_string(), nodes.as_set()))
+    }
+
     pub fn insert(&mut self, number: f64, node: u32) {
         let key = key_of(number);
         self.exact.entry(key).and_modify(|nodes| nodes.insert(node)).or_insert(Postings::One(node));
@@ -130,6 +145,9 @@ mod tests {
             assert!(key_of(pair[0]) < key_of(pair[1]), "{pair:?}");
         }
         assert_eq!(key_of(0.0), key_of(-0.0));
+        for number in numbers {
+            assert_eq!(number_of(key_of(number)), number);
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Sets of nodes that are mostly very small or very large.
 
+use std::borrow::Cow;
+
 use roaring::RoaringBitmap;
 
 /// The set of nodes that have one value; a single node costs no allocation, because names like a serial number have as
@@ -29,6 +31,16 @@ impl Postings {
                 nodes.remove(node);
                 nodes.is_empty()
             }
+        }
+    }
+}
+
+impl Postings {
+    /// Returns the nodes.
+    pub fn as_set(&self) -> Cow<'_, RoaringBitmap> {
+        match self {
+            Self::One(only) => Cow::Owned([*only].into_iter().collect()),
+            Self::Many(nodes) => Cow::Borrowed(nodes),
         }
     }
 }
