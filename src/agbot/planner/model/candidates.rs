@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_domain::policy::constraint::Expression;
-use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
 
-use super::{Model, index::NodeIndex, policy_index::PolicyIndex};
+use super::{Model, attributes::AttributeSets, index::NodeIndex, policy_index::PolicyIndex};
 use crate::{matching::Consumer, node_record::NodeRecord};
 
 /// The indexes with their dense numbers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Indexes {
     nodes: NodeIndex,
+    attributes: AttributeSets,
+    /// Every node has a number, with or without a policy.
     numbers: BTreeMap<NodeId, u32>,
     node_ids: Vec<Option<NodeId>>,
     free_numbers: Vec<u32>,
@@ -36,20 +38,49 @@ fn allocate<T>(slots: &mut Vec<Option<T>>, free: &mut Vec<u32>, item: T) -> u32 
 }
 
 impl Indexes {
-    fn put_node(&mut self, record: &NodeRecord) {
-        let Some(properties) = record.properties() else { return };
+    /// Returns the number of a node.
+    pub(super) fn number(&self, node: &NodeId) -> Option<u32> {
+        self.numbers.get(node).copied()
+    }
+
+    /// Returns the sets of nodes by the properties of their policies.
+    pub(super) fn nodes(&self) -> &NodeIndex {
+        &self.nodes
+    }
+
+    /// Returns the sets of nodes by what else is known of them.
+    pub(super) fn attributes(&self) -> &AttributeSets {
+        &self.attributes
+    }
+
+    fn enter_node(&mut self, record: &NodeRecord) {
         let id = &record.facts.id;
         let number = allocate(&mut self.node_ids, &mut self.free_numbers, id.clone());
         self.numbers.insert(id.clone(), number);
-        self.nodes.insert(number, properties);
+        self.put_node(record);
+    }
+
+    fn leave_node(&mut self, record: &NodeRecord) {
+        self.take_node(record);
+        if let Some(number) = self.numbers.remove(&record.facts.id) {
+            self.node_ids[number as usize] = None;
+            self.free_numbers.push(number);
+        }
+    }
+
+    fn put_node(&mut self, record: &NodeRecord) {
+        let Some(number) = self.number(&record.facts.id) else { return };
+        self.attributes.insert(number, record);
+        if let Some(properties) = record.properties() {
+            self.nodes.insert(number, properties);
+        }
     }
 
     fn take_node(&mut self, record: &NodeRecord) {
-        let Some(properties) = record.properties() else { return };
-        if let Some(number) = self.numbers.remove(&record.facts.id) {
+        let Some(number) = self.number(&record.facts.id) else { return };
+        self.attributes.remove(number, record);
+        if let Some(properties) = record.properties() {
             self.nodes.remove(number, properties);
-            self.node_ids[number as usize] = None;
-            self.free_numbers.push(number);
         }
     }
 
@@ -71,7 +102,7 @@ impl Indexes {
 }
 
 impl Model {
-    /// Changes the properties of a node that constraints see.
+    /// Changes what the indexes know of a node: its properties, its group, and its attributes.
     pub(super) fn change_indexed_node(&mut self, node: &NodeId, change: impl FnOnce(&mut NodeRecord)) {
         if let Some(record) = self.nodes.get_mut(node) {
             self.indexes.take_node(record);
@@ -80,10 +111,38 @@ impl Model {
         }
     }
 
+    pub(super) fn add_node(&mut self, record: NodeRecord) {
+        let node = record.facts.id.clone();
+        self.indexes.enter_node(&record);
+        self.nodes.insert(node.clone(), record);
+        self.follow_services(&node, &[]);
+    }
+
     pub(super) fn remove_node(&mut self, node: &NodeId) {
         self.unheard.remove(node);
+        let services = self.agreed_services(node);
+        if let Some(number) = self.indexes.number(node) {
+            self.indexes.attributes.replace_services(number, &services, &[]);
+        }
         if let Some(record) = self.nodes.remove(node) {
-            self.indexes.take_node(&record);
+            self.indexes.leave_node(&record);
+        }
+    }
+
+    /// Returns the versions of services that a node has live agreements about, each once.
+    pub(super) fn agreed_services(&self, node: &NodeId) -> Vec<(ServiceKey, String)> {
+        let mut services: Vec<(ServiceKey, String)> =
+            self.live_on(node).map(|one| (one.service_key.clone(), one.version.clone())).collect();
+        services.sort();
+        services.dedup();
+        services
+    }
+
+    /// Follows a change of the agreements of a node; `before`: the services that it had agreements about.
+    pub(super) fn follow_services(&mut self, node: &NodeId, before: &[(ServiceKey, String)]) {
+        let after = self.agreed_services(node);
+        if let Some(number) = self.indexes.number(node).filter(|_| before != after) {
+            self.indexes.attributes.replace_services(number, before, &after);
         }
     }
 
@@ -146,11 +205,32 @@ impl Model {
             };
             return self.nodes.values().filter(is_of_it).map(|node| node.facts.id.clone()).collect();
         }
+        let found = self.satisfying_one_of(policy);
+        let ids = found.into_iter().filter_map(|number| self.indexes.node_ids[number as usize].as_ref());
+        ids.filter(|node| facts.node_orgs.contains(node.org())).cloned().collect()
+    }
+
+    /// Returns the numbers of the nodes that satisfy a policy's constraints.
+    pub(super) fn satisfying_one_of(&self, policy: &PolicyId) -> roaring::RoaringBitmap {
         let mut found = roaring::RoaringBitmap::new();
         for tree in self.selecting_trees(policy) {
             found |= self.indexes.nodes.evaluate(&tree);
         }
-        let ids = found.into_iter().filter_map(|number| self.indexes.node_ids[number as usize].as_ref());
-        ids.filter(|node| facts.node_orgs.contains(node.org())).cloned().collect()
+        found
+    }
+
+    /// Returns the numbers of the nodes whose properties satisfy a constraint.
+    pub(super) fn satisfying(&self, tree: &Expression) -> roaring::RoaringBitmap {
+        self.indexes.nodes.evaluate(tree)
+    }
+
+    /// Returns whether a node is among numbered ones.
+    pub(super) fn is_among(&self, node: &NodeId, numbers: &roaring::RoaringBitmap) -> bool {
+        self.indexes.number(node).is_some_and(|number| numbers.contains(number))
+    }
+
+    /// Returns the indexes.
+    pub(super) fn indexes(&self) -> &Indexes {
+        &self.indexes
     }
 }

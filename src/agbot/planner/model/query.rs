@@ -17,6 +17,7 @@ use crate::{
         ServiceFacts,
     },
     matching::{Consumer, Consumers, consumer},
+    node_record::NodeRecord,
     other_agbots::OtherAgbots,
     report::{Blocked, FrozenLevel},
     time::{is_ahead, later, secs_since},
@@ -86,9 +87,12 @@ impl Model {
     /// # Source
     /// Orchestration A10.2, A10.3.
     pub fn liveness(&self, node: &NodeId, now: Timestamp) -> Liveness {
-        let Some(facts) = self.nodes.get(node).map(|record| &record.facts) else {
-            return Liveness::NeverHeard;
-        };
+        self.nodes.get(node).map_or(Liveness::NeverHeard, |record| self.liveness_of(&record.facts, now))
+    }
+
+    /// Returns the liveness of a node with these facts.
+    pub(super) fn liveness_of(&self, facts: &NodeFacts, now: Timestamp) -> Liveness {
+        let node = &facts.id;
         let Some(seen) = facts.last_heartbeat else { return Liveness::NeverHeard };
         let (monitor_state, down) = (facts.monitor_state, Liveness::Down { since: seen });
         let away = |since| Liveness::Away { monitor_state, since };
@@ -184,7 +188,7 @@ impl Model {
     }
 
     /// Returns whether a node is upgraded, so that instances that leave it return afterwards: it is drained for that, or its agent announced it.
-    pub(crate) fn is_upgraded(&self, record: &crate::node_record::NodeRecord) -> bool {
+    pub(crate) fn is_upgraded(&self, record: &NodeRecord) -> bool {
         let is_marked = record.facts.is_in_upgrade && record.facts.availability == Availability::Drain;
         let is_announced = record.facts.monitor_state == NodeMonitorState::Upgrade;
         is_marked || is_announced || self.is_drained_for_agent(&record.facts.id)
@@ -205,7 +209,7 @@ impl Model {
     }
 
     /// Returns the availability of a node: what its operator asked for, unless it is drained before its agent is upgraded.
-    pub(crate) fn wanted_availability(&self, record: &crate::node_record::NodeRecord) -> Availability {
+    pub(crate) fn wanted_availability(&self, record: &NodeRecord) -> Availability {
         match record.facts.availability {
             Availability::Active if self.is_drained_for_agent(&record.facts.id) => Availability::Drain,
             availability => availability,
@@ -243,16 +247,23 @@ impl Model {
 
     /// Returns the observed state of an agreement's instance; unknown for one that is not final.
     pub fn observed(&self, agreement: &Agreement, now: Timestamp) -> Observed {
+        // A node that is not known was never heard.
+        let record = self.nodes.get(&agreement.node);
+        record.map_or(Observed::Unknown, |record| self.observed_on(record, agreement, now))
+    }
+
+    /// Returns the same of an agreement of this node.
+    pub(super) fn observed_on(&self, record: &NodeRecord, agreement: &Agreement, now: Timestamp) -> Observed {
         let Some(final_at) = agreement.finalized_at() else { return Observed::Unknown };
-        if self.is_stopped(&agreement.node) {
+        if record.facts.is_stopped {
             return Observed::Absent;
         }
         // Instances that ran when the agent went away count as running.
-        if matches!(self.liveness(&agreement.node, now), Liveness::NeverHeard | Liveness::Down { .. }) {
+        if matches!(self.liveness_of(&record.facts, now), Liveness::NeverHeard | Liveness::Down { .. }) {
             return Observed::Unknown;
         }
-        let Some(status) = self.current_status(&agreement.node, now) else { return Observed::Unknown };
-        let is_awaited = self.nodes.get(&agreement.node).is_some_and(|record| record.awaits_status);
+        let Some(status) = self.status_of_record(record, now) else { return Observed::Unknown };
+        let is_awaited = record.awaits_status;
         let instance = status.services.iter().find(|one| one.agreement.as_ref() == Some(&agreement.id));
         match instance {
             Some(instance) if instance.is_running && instance.version == agreement.version => {
@@ -271,14 +282,29 @@ impl Model {
     /// A status from before a silence does not show what runs now; but an agent without changes does not report again, so after
     /// a grace period the old status counts.
     fn current_status(&self, node: &NodeId, now: Timestamp) -> Option<&NodeStatusFacts> {
-        let status = self.nodes.get(node)?.status.as_ref()?;
-        status.reported_at.is_some_and(|at| self.is_current(node, at, now)).then_some(status)
+        self.status_of_record(self.nodes.get(node)?, now)
+    }
+
+    fn status_of_record<'m>(&self, record: &'m NodeRecord, now: Timestamp) -> Option<&'m NodeStatusFacts> {
+        let status = record.status.as_ref()?;
+        let is_current = |at| self.is_current_since(record.back_at, &record.facts.id, at, now);
+        status.reported_at.is_some_and(is_current).then_some(status)
     }
 
     /// Returns whether a report of a node from a time still applies: the node was not down since, or has had
     /// time to correct it.
     pub(crate) fn is_current(&self, node: &NodeId, reported_at: Timestamp, now: Timestamp) -> bool {
         let back_at = self.nodes.get(node).and_then(|record| record.back_at);
+        self.is_current_since(back_at, node, reported_at, now)
+    }
+
+    fn is_current_since(
+        &self,
+        back_at: Option<Timestamp>,
+        node: &NodeId,
+        reported_at: Timestamp,
+        now: Timestamp,
+    ) -> bool {
         back_at.is_none_or(|back| reported_at >= back || now >= later(back, self.settling_secs(node.org())))
     }
 

@@ -36,7 +36,7 @@ pub(crate) struct UsedCapacity {
 
 /// A capacity of all nodes of an organization that are not down.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct CapacitySum {
+pub struct CapacitySum {
     /// Amount that tasks use.
     pub used: f64,
     /// Amount that tasks may use while the buffer is kept free.
@@ -140,6 +140,19 @@ impl Model {
             }
         }
         last
+    }
+
+    /// Returns the amounts that instances of workloads use whose capacities are limited.
+    pub(super) fn limiting_loads(&self) -> impl Iterator<Item = &Amounts> {
+        self.engine.limited.iter().filter_map(|policy| self.loads_of(policy))
+    }
+
+    /// Returns what tasks use of a capacity of a node, and what they may use; none when nothing limits it there.
+    pub(super) fn capacity_on(&self, record: &NodeRecord, name: &str) -> Option<CapacitySum> {
+        let node = &record.facts.id;
+        let buffer = self.org_settings(node.org()).capacity_buffer();
+        let usable = usable(capacity(record, name)?, buffer.share(name));
+        Some(CapacitySum { used: self.used(node, name, false), usable })
     }
 
     /// Returns what tasks use of one capacity of a node; `only_wanted`: those that are to stop are left out.
