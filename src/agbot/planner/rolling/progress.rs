@@ -59,6 +59,7 @@ fn new_rollout(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, stored: Op
         previous_version,
         previous_overrides: previous_overrides.unwrap_or_default(),
         rollback: None,
+        durations: stored.map(|stored| stored.durations.clone().of_next()).unwrap_or_default(),
         // The revision continues across rollouts of the same row.
         revision: stored.map_or(0, |stored| stored.revision),
         state: RolloutState::Updating,

@@ -24,12 +24,9 @@ use crate::{
     report::{Blocked, HoldReason},
     rollout::{Rollout, RolloutState},
     supervise::rules,
-    time::later,
+    time::{later, secs_since},
     workload::UpdateState,
 };
-
-/// A verification may last this much longer than the monitoring time before it counts as stalled: reports arrive late.
-const REPORT_GRACE_SECS: u64 = 60;
 
 /// Continues the step of the claim's holder.
 pub(super) fn work(
@@ -194,7 +191,9 @@ fn see(
             pass.wait(agreement, Blocked::BeingWatched { until });
         }
         (Observed::Running, _) => {
-            let deadline = later(now, update.monitor_secs.saturating_add(REPORT_GRACE_SECS));
+            // Reports arrive late: the verification may last that much longer than the monitoring time before it counts as stalled.
+            let grace_secs = pass.model.unit_settings(group_rollout.policy.id.org()).report_grace_secs;
+            let deadline = later(now, update.monitor_secs.saturating_add(grace_secs));
             advance(pass, group_rollout, claim, Phase::Verifying, deadline);
         }
         // Seen running before and seen not running now.
@@ -224,7 +223,15 @@ fn complete_step(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, claim: &
             let left = u32::try_from(group_rollout.dirty.len() + failed).unwrap_or(u32::MAX);
             let done = rules::done(rollout.done, rollout.total, left);
             let (last_step_at, last_node) = (Some(pass.now), Some(claim.node.clone()));
-            record(pass, group_rollout.lease, Rollout { done, last_step_at, last_node, ..rollout.clone() });
+            let started_in = secs_since(claim.since, claim.phase_since);
+            let rollout = Rollout {
+                done,
+                last_step_at,
+                last_node,
+                durations: rollout.durations.clone().with(started_in),
+                ..rollout.clone()
+            };
+            record(pass, group_rollout.lease, rollout);
         }
         _ => release(pass, group_rollout, claim, ReleaseReason::Done),
     }
@@ -370,4 +377,70 @@ fn advance(
 
 fn release(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, claim: &Claim, why: ReleaseReason) {
     super::claim_expiry::release(pass, group_rollout.lease, claim, why);
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_domain::orchestration::org_settings::OrgSettings;
+    use evenkeel_ids::{GroupId, NodeId};
+
+    use super::*;
+    use crate::{
+        claims::Scope,
+        event::Event,
+        facts::NodeStatusFacts,
+        fixture::{at, deployment_policy, running_group, service},
+        settings::PlannerSettings,
+    };
+
+    #[test]
+    fn verification_waits_as_long_for_late_reports_as_the_organization_says() {
+        let (mut model, now) = running_group(&["a", "b"]);
+        let leases = (0..PlannerSettings::default().partition_count).map(|number| (number, 1)).collect();
+        model.apply(&Event::PartitionsChanged { leases }, now);
+        for node in ["a", "b"].map(|name| NodeId::new("o", name)) {
+            // What was reported before the leases does not count.
+            let status = model.node(&node).and_then(|record| record.status.clone());
+            let status = status.map(|status| Box::new(NodeStatusFacts { reported_at: Some(now), ..status }));
+            model.apply(&Event::NodeStatusChanged { node, status }, now);
+        }
+        model.apply(&Event::ServiceChanged { service: Box::new(service("s", "1.0.0")) }, now);
+        model.apply(&Event::DeploymentPolicyChanged { policy: Box::new(deployment_policy()) }, now);
+        let settings = OrgSettings::read(serde_json::json!({"reportGraceSeconds": 7})).expect("settings");
+        let org = "o".parse().expect("an organization");
+        model.apply(&Event::OrgSettingsChanged { org, settings: Box::new(settings) }, now);
+        let policy = deployment_policy().id;
+        let claim = Claim {
+            group: GroupId::new("o", "g"),
+            scope: Scope::Policy(policy.clone()),
+            node: NodeId::new("o", "a"),
+            purpose: Purpose::ServiceUpgrade,
+            version: "1.0.0".into(),
+            fencing: 1,
+            phase: Phase::Starting,
+            since: at(90),
+            phase_since: at(90),
+            deadline: at(200),
+        };
+        model.apply(&Event::ClaimRecorded { claim: Box::new(claim.clone()) }, now);
+        let mut pass = Pass::new(&model, now, 1);
+        let agreement = model.live_agreement(&claim.node, &policy).expect("an agreement");
+        let group_rollout = GroupRollout {
+            lease: pass.lease_for_group(&claim.group).expect("a lease"),
+            group: model.group(&claim.group).expect("the group"),
+            policy: model.policy(&policy).expect("the policy"),
+            digest: 0,
+            update: model.update_settings(&policy),
+            dirty: Vec::new(),
+            leaving: Vec::new(),
+            current: None,
+        };
+        see(&mut pass, &group_rollout, &claim, agreement, at(1));
+        let decision = pass.finish();
+        let deadline = decision.commands.iter().find_map(|command| match &command.action {
+            Action::AdvanceClaim { phase: Phase::Verifying, deadline, .. } => Some(*deadline),
+            _ => None,
+        });
+        assert_eq!(deadline, Some(later(now, model.update_settings(&policy).monitor_secs + 7)));
+    }
 }
