@@ -4,7 +4,7 @@
 //! Nothing is carried out. A write of a policy without tasks is planned as if it had some: each of its agreements is a task then, and the
 //! same gates hold. Source: orchestration D3 (`plan`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use evenkeel_domain::orchestration::Orchestration;
@@ -174,20 +174,23 @@ pub struct StoppedInstances {
 /// Returns the instances that would stop if something were written that deployment policies depend on, for each policy that loses one.
 ///
 /// # Shape
-/// `model`: a copy, which is consumed. `written`: what is written, as the event that follows it. `is_meant`: the policies that are planned.
+/// `model`: a copy, which is consumed. `written`: what is written, as the events that follow it. `is_meant`: the policies that are planned.
 pub fn stopped_instances(
     mut model: Model,
-    written: &Event,
+    written: &[Event],
     is_meant: impl Fn(&PolicyId) -> bool,
     now: Timestamp,
 ) -> Vec<StoppedInstances> {
-    let concerned = concerned_policies(&model, written);
+    let concerned: BTreeSet<PolicyId> =
+        written.iter().flat_map(|event| concerned_policies(&model, event)).collect();
     let meant = concerned.iter().filter(|policy| is_meant(policy));
     let concerned: Vec<DeploymentPolicyFacts> =
         meant.filter_map(|policy| model.written_policy(policy).cloned()).collect();
     let all_before: Vec<(u64, u64)> =
         concerned.iter().map(|policy| stops_of(&mut model, policy, now)).collect();
-    model.apply(written, now);
+    for event in written {
+        model.apply(event, now);
+    }
     let mut found = Vec::new();
     for (policy, (instances, before)) in concerned.into_iter().zip(all_before) {
         let (_, after) = stops_of(&mut model, &policy, now);
@@ -196,6 +199,23 @@ pub fn stopped_instances(
         if stopped > 0 {
             found.push(StoppedInstances { policy: policy.id, instances, stopped });
         }
+    }
+    found
+}
+
+/// Returns how many instances of each policy are on some nodes, and how many it has in all.
+pub fn instances_on(
+    model: &Model,
+    nodes: &BTreeSet<NodeId>,
+    is_meant: impl Fn(&PolicyId) -> bool,
+) -> BTreeMap<PolicyId, (u64, u64)> {
+    let mut found: BTreeMap<PolicyId, (u64, u64)> = BTreeMap::new();
+    let on_nodes = nodes.iter().flat_map(|node| model.live_on(node));
+    for agreement in on_nodes.filter(|agreement| is_meant(&agreement.policy)) {
+        found.entry(agreement.policy.clone()).or_default().0 += 1;
+    }
+    for (policy, (_, all)) in &mut found {
+        *all = model.agreements_of(policy).count() as u64;
     }
     found
 }
@@ -445,7 +465,7 @@ mod tests {
     fn writes_that_policies_depend_on_stop_what_has_no_other_node() {
         let (mut model, now) = settled();
         let stops = |model: &Model, written: Event| {
-            let found = stopped_instances(model.clone(), &written, |_| true, now);
+            let found = stopped_instances(model.clone(), &[written], |_| true, now);
             found.iter().map(|one| (one.policy.to_string(), one.stopped, one.instances)).collect::<Vec<_>>()
         };
         let asks_for = |name: &str, constraint: &str| {
@@ -459,9 +479,15 @@ mod tests {
         let lost = |stopped: u64| vec![("o/p".to_owned(), stopped, 2)];
         assert_eq!(stops(&model, asks_for("a", "openhorizon.service.url == s")), []);
         assert_eq!(stops(&model, asks_for("a", "openhorizon.service.url == t")), lost(1));
+        let both = ["a", "b"].map(|name| asks_for(name, "openhorizon.service.url == t"));
+        let found = stopped_instances(model.clone(), &both, |_| true, now);
+        assert_eq!(found.iter().map(|one| one.stopped).collect::<Vec<_>>(), [2]);
+        let nodes = BTreeSet::from([NodeId::new("o", "a"), NodeId::new("o", "none")]);
+        let on_nodes: Vec<_> = instances_on(&model, &nodes, |_| true).into_values().collect();
+        assert_eq!(on_nodes, [(1, 2)]);
         let silent_at = now + jiff::SignedDuration::from_mins(10);
         let other = asks_for("a", "openhorizon.service.url == s");
-        let found = stopped_instances(model.clone(), &other, |_| true, silent_at);
+        let found = stopped_instances(model.clone(), &[other], |_| true, silent_at);
         assert_eq!(found, [], "agreements of silent nodes stay");
         let service = service("s", "1.0.0").id;
         assert_eq!(stops(&model, Event::ServiceRemoved { service }), [], "what runs stays");
@@ -502,6 +528,7 @@ mod tests {
             last_node: None,
             previous_version: Some("1.0.0".into()),
             previous_overrides: DeploymentOverrides::default(),
+            durations: crate::rollout::StepDurations::default(),
             rollback: Some(Rollback {
                 version: "1.0.0".into(),
                 overrides: DeploymentOverrides::default(),

@@ -36,7 +36,7 @@ pub enum ExpectedKind {
     Move,
     /// A slot is started again.
     Restart,
-    /// A slot is emptied.
+    /// A slot is emptied, or no node is left for it.
     Stop,
 }
 
@@ -51,7 +51,7 @@ pub struct ExpectedChange {
     pub from: Option<NodeId>,
     /// Planned node of the slot.
     pub to: Option<NodeId>,
-    /// Why; none for a slot that is emptied.
+    /// Why; none for a slot that is no longer wanted.
     pub cause: Option<Cause>,
 }
 
@@ -95,7 +95,7 @@ pub fn dry_run(facts: &UnitFacts<'_>, now: Timestamp) -> DryRun {
             None => world.apply(plan),
         }
     }
-    outcome.changes.extend(std::mem::take(&mut world.without_node).into_values());
+    outcome.changes.extend(world.left_without_node());
     outcome.blocked.extend(world.held_by_pause(facts));
     outcome
 }
@@ -184,6 +184,22 @@ impl Imagined {
 
     fn find(&self, id: &TaskId) -> Option<&Task> {
         self.slots.get(self.slot_of.get(id)?)?.iter().find(|task| task.id == *id)
+    }
+
+    /// Returns what becomes of slots for which no node is left: an instance that ends without one that follows it is stopped.
+    fn left_without_node(&mut self) -> Vec<ExpectedChange> {
+        let left = std::mem::take(&mut self.without_node);
+        let is_stopped = |change: &ExpectedChange| {
+            let tasks = self.slots.get(&change.slot);
+            let runs =
+                |node| tasks.is_some_and(|tasks| tasks.wanted().any(|task| task.node.as_ref() == Some(node)));
+            change.from.as_ref().is_some_and(|node| !runs(node))
+        };
+        let changes = left.into_values().map(|change| match is_stopped(&change) {
+            true => ExpectedChange { kind: ExpectedKind::Stop, ..change },
+            false => change,
+        });
+        changes.collect()
     }
 
     /// Returns the slots that run another version as long as the update is paused.

@@ -4,6 +4,7 @@ use super::simulated::*;
 use crate::{
     facts::Availability,
     goal::Goal,
+    place::Verdict,
     reconcile::{
         DryRun,
         ExpectedKind::{self, Create, Move, Replace, Stop},
@@ -58,6 +59,19 @@ fn plan_of_a_drain_names_both_nodes() {
     let change = &found.changes[0];
     assert_eq!((change.from.clone(), change.to.clone()), (Some(node("n1")), Some(node("n2"))));
     assert_eq!(change.cause, Some(Cause::Drain));
+}
+
+/// D3: what ends and has no other node is a stop, not a move.
+#[test]
+fn plan_of_a_slot_for_which_no_node_is_left_stops_its_instance() {
+    let mut world = World::new(Goal::replicated(1), 1);
+    world.run(5);
+    world.change_node("n1", |node| node.eligibility = Verdict::Failed("no longer selected".into()));
+    let found = expected(&world);
+    assert_eq!(kinds(&found), [(Stop, "1".into())]);
+    let change = &found.changes[0];
+    assert_eq!((change.from.clone(), change.to.clone()), (Some(node("n1")), None));
+    assert_eq!(change.cause, Some(Cause::Incompatible));
 }
 
 #[test]
