@@ -49,6 +49,11 @@ impl EntityKind {
     const ALL: [Self; 6] =
         [Self::Org, Self::Node, Self::Group, Self::Workload, Self::WorkloadUnit, Self::Instance];
 
+    /// Reads the word; none when there is no such kind.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.word() == word)
+    }
+
     /// Returns the word that the API shows.
     pub fn word(self) -> &'static str {
         match self {
@@ -122,8 +127,7 @@ impl Entity {
 
     /// Returns the entity of a key; none when there is no such kind.
     pub fn from_key(kind: &str, name: &str, part: &str) -> Option<Self> {
-        let kind = EntityKind::ALL.into_iter().find(|one| one.word() == kind)?;
-        Some(match kind {
+        Some(match EntityKind::from_word(kind)? {
             EntityKind::Org => Self::Org(name.parse().ok()?),
             EntityKind::Node => Self::Node(NodeId::from_text(name)),
             EntityKind::Group => Self::Group(GroupId::from_text(name)),

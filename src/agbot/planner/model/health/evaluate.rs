@@ -2,7 +2,7 @@
 //!
 //! Entities without an event cost nothing: only what was reported about is visited. Source: orchestration D1 ("Evaluation").
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use evenkeel_ids::{NodeId, PolicyId};
 use jiff::Timestamp;
@@ -83,10 +83,19 @@ pub enum Reason {
     },
 }
 
+/// Contained entities that an evaluation lists. Its state depends on all of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListedChildren {
+    /// Those of this kind only.
+    pub kind: Option<EntityKind>,
+    /// Their positions in the order of the list: the worst first, then by kind and name.
+    pub range: Range<usize>,
+}
+
 /// The state of an entity and the reasons for it.
 ///
 /// # Shape
-/// `children`: what it holds, the worst first, at most as many as were asked for.
+/// `children`: what it holds, the worst first, as far as that was asked for; `child_count`: all of the kinds that were asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evaluation {
     /// Its state.
@@ -152,10 +161,10 @@ impl Model {
         &self,
         entity: &Entity,
         rules: EvaluationRules,
-        limit: usize,
+        listed: &ListedChildren,
         now: Timestamp,
     ) -> Evaluation {
-        Evaluator { model: self, rules, counted: Counted::All, now }.evaluate(entity, limit)
+        Evaluator { model: self, rules, counted: Counted::All, now }.evaluate(entity, listed)
     }
 
     /// Returns the state of an entity by the rules of its organization.
@@ -404,7 +413,9 @@ impl<'m> Evaluator<'m> {
         found.take_while(move |entity| entity.kind() == kind && entity.policy() == Some(&policy))
     }
 
-    fn evaluate(&self, entity: &Entity, limit: usize) -> Evaluation {
+    fn evaluate(&self, entity: &Entity, listed: &ListedChildren) -> Evaluation {
+        let Range { start, end } = listed.range.clone();
+        let limit = end.saturating_sub(start);
         let mut reasons = Vec::new();
         for event in self.model.health.of(entity) {
             if let Some(state) = self.state_by(entity, event).filter(|state| *state != HealthState::Ok) {
@@ -415,9 +426,8 @@ impl<'m> Evaluator<'m> {
         let mut evaluation =
             Evaluation { state: self.own_state(entity), reasons, children: Vec::new(), child_count: 0 };
         let mut healthy = Vec::new();
-        for children in self.children_of(entity, limit) {
+        for children in self.children_of(entity, end) {
             let Children { kind, unhealthy, healthy: others, total } = children;
-            evaluation.child_count += total;
             let tally = Tally::of(unhealthy.iter().map(|(_, state)| *state));
             let held = self.rules.of_children(kind, tally, || total);
             evaluation.state = evaluation.state.max(held);
@@ -429,12 +439,16 @@ impl<'m> Evaluator<'m> {
                     max_percent: self.rules.max_percent(kind),
                 });
             }
-            evaluation.children.extend(unhealthy);
-            healthy.extend(others);
+            if listed.kind.is_none_or(|wanted| wanted == kind) {
+                evaluation.child_count += total;
+                evaluation.children.extend(unhealthy);
+                healthy.extend(others);
+            }
         }
         evaluation.children.sort_by(|(_, one), (_, other)| other.cmp(one));
         evaluation.children.extend(healthy.into_iter().map(|entity| (entity, HealthState::Ok)));
-        evaluation.children.truncate(limit);
+        evaluation.children.truncate(end);
+        evaluation.children.drain(..start.min(evaluation.children.len()));
         evaluation
     }
 

@@ -6,7 +6,7 @@ mod evaluate;
 mod node_check;
 mod tree;
 
-pub use evaluate::{Evaluation, EvaluationRules, Reason};
+pub use evaluate::{Evaluation, EvaluationRules, ListedChildren, Reason};
 pub use node_check::NodeVerdict;
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use evenkeel_ids::{NodeId, PolicyId};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Evaluation, EvaluationRules, Reason};
+use super::{Evaluation, EvaluationRules, ListedChildren, Reason};
 use crate::{
     engine::tests::fleet::Fleet,
     event::Event,
@@ -53,7 +53,7 @@ impl World {
     }
 
     fn evaluate(&self, entity: &Entity, rules: EvaluationRules, now: Timestamp) -> Evaluation {
-        self.model.evaluate_health(entity, rules, 100, now)
+        self.model.evaluate_health(entity, rules, &ListedChildren { kind: None, range: 0..100 }, now)
     }
 
     fn state(&self, entity: &Entity, now: Timestamp) -> HealthState {
@@ -231,6 +231,31 @@ fn unit_warns_while_all_instances_are_ok() {
     let stored = &world.stored[&unit()][0];
     assert_eq!(stored.last_error_at, None);
     assert_eq!((stored.last_ok_at, stored.last_warning_at), (Some(at(90)), Some(at(100))));
+}
+
+#[test]
+fn pages_of_children_are_one_list_and_a_kind_is_chosen() {
+    let mut world = World::new();
+    world.report(&Entity::Node(NodeId::new("o", "b")), body("s", "Warning"), at(100)).unwrap();
+    world.report(&Entity::Workload(policy()), body("s", "Error"), at(100)).unwrap();
+    let page = |kind, range| {
+        let listed = ListedChildren { kind, range };
+        world.model.evaluate_health(&org(), EvaluationRules::default(), &listed, at(100))
+    };
+    let whole = page(None, 0..100);
+    let names: Vec<String> = whole.children.iter().map(|(entity, _)| entity.to_string()).collect();
+    assert_eq!(names, ["o/p", "o/b", "o/a", "o/c", "o/g"], "the worst first");
+    for size in 1..6 {
+        let starts = (0..whole.child_count).step_by(size);
+        let pages = starts.map(|start| page(None, start..start + size));
+        let joined: Vec<_> = pages.flat_map(|found| found.children).collect();
+        assert_eq!(joined, whole.children, "{size}");
+    }
+    assert!(page(None, 5..9).children.is_empty());
+    let nodes = page(Some(EntityKind::Node), 1..3);
+    let names: Vec<String> = nodes.children.iter().map(|(entity, _)| entity.to_string()).collect();
+    assert_eq!((names, nodes.child_count), (vec!["o/a".to_owned(), "o/c".to_owned()], 3));
+    assert_eq!(nodes.state, HealthState::Error, "the state depends on all");
 }
 
 #[test]
