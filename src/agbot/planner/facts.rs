@@ -5,6 +5,7 @@
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
+pub use crate::availability::Availability;
 pub use evenkeel_domain::orchestration::Mode;
 use evenkeel_domain::orchestration::capacity::Amounts;
 use evenkeel_domain::orchestration::health_policy::Target;
@@ -26,22 +27,6 @@ pub enum NodeType {
     Device,
     /// An edge cluster; never a member of an HA group.
     Cluster,
-}
-
-/// The availability of a node, set by its operator.
-///
-/// # Source
-/// Orchestration B9.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Availability {
-    /// Services are placed and updated.
-    #[default]
-    Active,
-    /// Running services continue; nothing is placed or updated.
-    Pause,
-    /// Running services leave, members of an HA group one at a time; nothing is placed.
-    Drain,
 }
 
 /// The reported activity of a node's agent.

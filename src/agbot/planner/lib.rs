@@ -6,7 +6,7 @@
 //!
 //! The modules form layers, and each uses only those of its own row and above, in one direction:
 //!
-//! - values: [`time`], [`settings`], [`statistics`], [`facts`], [`goal`], [`lease`], [`claims`], [`agreement`], [`usage`]
+//! - values: [`time`], [`settings`], [`statistics`], [`facts`], [`goal`], [`lease`], [`claims`], [`agreement`], [`usage`], [`association`], [`forecast`]
 //! - reasons, as data and as text: [`report`]
 //! - records: [`workload`], [`rollout`], [`blocklist`], [`health`], [`node_record`], [`departure`], [`other_agbots`], `catalog`
 //! - rules about them: [`change`], [`place`], [`slots`], [`matching`]
@@ -15,7 +15,8 @@
 //! - a decision under construction: `pass`, [`unit_pass`], and what it is about: `focus`
 //! - decisions about a workload unit: `recovery`, [`supervise`], [`user_action`], [`reconcile`], [`engine`]
 //! - decisions about agreements and groups: `group_members`, `agreement_end`, `acknowledgement`, `messages`, [`rolling`], `pair`, [`agent_upgrade`]
-//! - what is reported and shown: [`health_checks`], [`explain`], [`placements`], [`preview`], [`outdated`]
+//! - what is reported and shown: [`health_checks`], [`explain`], [`placements`], [`present_state`], [`preview`],
+//!   [`outdated`], [`rollout_detail`]
 //!
 //! Source: design 4; orchestration B11, E3, E4, E5.
 
@@ -24,6 +25,8 @@ pub mod agent_upgrade;
 mod agent_wait;
 pub mod agreement;
 mod agreement_end;
+pub mod association;
+mod availability;
 pub mod blocklist;
 mod catalog;
 pub mod change;
@@ -36,6 +39,7 @@ pub mod event;
 pub mod explain;
 pub mod facts;
 mod focus;
+pub mod forecast;
 pub mod goal;
 mod group_members;
 pub mod health;
@@ -52,15 +56,17 @@ mod pass;
 pub mod place;
 pub mod placements;
 pub mod plan;
+pub mod present_state;
 pub mod preview;
 pub mod reconcile;
 mod recovery;
 pub mod report;
 pub mod rolling;
 pub mod rollout;
+pub mod rollout_detail;
 pub mod settings;
 pub mod slots;
-mod stable_hash;
+pub mod stable_hash;
 pub mod statistics;
 pub mod status;
 pub mod supervise;

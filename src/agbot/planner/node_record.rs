@@ -5,9 +5,12 @@ use std::{
     sync::Arc,
 };
 
-use evenkeel_domain::policy::{ConstraintList, PropertyList, constraint::Expression};
+use evenkeel_domain::policy::{
+    ConstraintList, ExternalPolicy, Property, PropertyList, constraint::Expression,
+};
 use evenkeel_ids::{AgreementId, TaskId};
 use jiff::Timestamp;
+use serde_json::Value;
 
 use crate::{
     facts::{NodeFacts, NodePolicyFacts, NodeStatusFacts},
@@ -68,6 +71,17 @@ pub struct NodeRecord {
 }
 
 impl NodeRecord {
+    /// Returns its policy with another value of a property, or without the property.
+    #[must_use]
+    pub fn policy_with(&self, name: &str, value: Option<Value>) -> NodePolicyFacts {
+        let of_others = self.properties().into_iter().flat_map(|found| found.iter());
+        let kept = of_others.filter(|property| property.name != name).cloned();
+        let set = value.map(|value| Property::new(name, value));
+        let constraints = self.policy.as_ref().map(|policy| policy.constraints.clone()).unwrap_or_default();
+        let policy = ExternalPolicy { properties: set.into_iter().chain(kept).collect(), constraints };
+        NodePolicyFacts { policy, ..NodePolicyFacts::default() }
+    }
+
     /// Creates the record of a node of which only the facts are known.
     pub(crate) fn new(facts: NodeFacts, group: Option<&str>) -> Self {
         Self {

@@ -11,8 +11,7 @@ mod waits;
 pub use node_waits::{blocked_task, held_task, waiting_drain, why_no_task};
 pub use part::explain_part;
 pub(crate) use part::explain_placement;
-pub use status::status_of;
-pub(crate) use status::update_of;
+pub use status::{status_of, update_of};
 pub use waits::Waits;
 
 use evenkeel_ids::{NodeId, PolicyId};

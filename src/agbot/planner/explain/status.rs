@@ -51,7 +51,7 @@ fn runs_everywhere(unit: &UnitRecord) -> bool {
 }
 
 /// Returns the update of a policy; none when there is none.
-pub(crate) fn update_of(model: &Model, policy: &PolicyId, now: Timestamp) -> Option<UpdateStatus> {
+pub fn update_of(model: &Model, policy: &PolicyId, now: Timestamp) -> Option<UpdateStatus> {
     match model.workload(policy) {
         Some(record) => Some(record.update.clone()),
         None => blocked_update(model, policy, now),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId};
 use jiff::Timestamp;
 
-use super::{Liveness, Model, Observed, clock::not_ahead};
+use super::{Liveness, Model, Observed, attributes::has_other_attributes, clock::not_ahead};
 use crate::{
     agreement::{Agreement, AgreementState},
     event::{AgreementMessage, Event, MessageBody},
@@ -204,14 +204,20 @@ impl Model {
     }
 
     fn put_node(&mut self, node: &NodeFacts, now: Timestamp) {
-        match self.nodes.get_mut(&node.id) {
+        match self.nodes.get(&node.id) {
             Some(record) => {
-                let (known, statistics) = (record.facts.last_heartbeat, record.facts.statistics);
-                record.facts.clone_from(node);
-                record.facts.last_heartbeat = known;
-                record.facts.statistics = node.statistics.or(statistics);
-                record.facts.monitor_state_since = node.monitor_state_since.map(|since| since.min(now));
                 let stored_before = record.stored_heartbeat;
+                let take_over = |record: &mut NodeRecord| {
+                    let (known, statistics) = (record.facts.last_heartbeat, record.facts.statistics);
+                    record.facts.clone_from(node);
+                    record.facts.last_heartbeat = known;
+                    record.facts.statistics = node.statistics.or(statistics);
+                    record.facts.monitor_state_since = node.monitor_state_since.map(|since| since.min(now));
+                };
+                match has_other_attributes(&record.facts, node) {
+                    true => self.change_indexed_node(&node.id, take_over),
+                    false => self.change_node(&node.id, take_over),
+                }
                 if let Some(stored) = node.last_heartbeat.filter(|_| node.last_heartbeat > stored_before) {
                     let (before, heard_at) =
                         (self.liveness(&node.id, now), self.heard_at(&node.id, stored, now));
@@ -231,7 +237,7 @@ impl Model {
                     .into_iter()
                     .flatten()
                     .for_each(|at| *at = now.min(*at));
-                self.nodes.insert(node.id.clone(), record);
+                self.add_node(record);
             }
         }
     }
@@ -398,6 +404,7 @@ impl Model {
     pub(super) fn put_agreement(&mut self, agreement: Agreement) {
         self.engine.relations.note_agreement(&agreement);
         let pair = (agreement.node.clone(), agreement.policy.clone());
+        let services = self.agreed_services(&pair.0);
         if agreement.state != AgreementState::Proposed {
             self.proposals.remove(&agreement.id);
         }
@@ -422,7 +429,9 @@ impl Model {
         } else {
             self.awaiting_stop.remove(&agreement.id);
         }
+        let node = agreement.node.clone();
         self.agreements.insert(agreement.id.clone(), agreement);
+        self.follow_services(&node, &services);
     }
 
     pub(super) fn change_agreement(

@@ -4,18 +4,23 @@
 //! Source: design 4.1; agbot 6.9, 6.10.
 
 mod apply;
+mod attributes;
 mod blocklist;
 mod candidates;
 mod clock;
+mod common;
 mod condition;
 mod departures;
+mod domains;
 mod failure;
+mod fleet;
 pub mod health;
 mod health_registry;
 mod hearing;
 mod hub_work;
 mod in_force;
 pub mod index;
+mod known;
 pub(crate) mod observe;
 mod org_settings;
 mod outcome;
@@ -69,15 +74,20 @@ use crate::{
 };
 
 pub use apply::ENDED_MEMORY_SECS;
+pub use attributes::Attribute;
+pub use common::{CommonCause, CommonCauses, NodeSet};
 pub use condition::{Absence, IdentityConflict, NodeCondition};
+pub use domains::DomainCounts;
+pub use fleet::{FleetCounts, FleetFilter, FleetGroups, FleetPage, FleetRow, Reach};
 pub use health_registry::HealthCounts;
 pub(crate) use health_registry::HealthTasks;
 pub use hub_work::HubTask;
+pub use known::KnownName;
 pub(crate) use proposal::ProposalStatus;
 pub use query::{Liveness, Observed};
 pub use record::RecordKeys;
 pub(crate) use reported::Listing;
-pub use room::CapacitySums;
+pub use room::{CapacitySum, CapacitySums};
 pub use unit_nodes::{Instances, unit_node, unit_nodes};
 pub use view::Known;
 pub use workload_records::{DecisionCounts, UnitRecord};

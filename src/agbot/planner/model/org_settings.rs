@@ -6,8 +6,6 @@ use std::sync::LazyLock;
 
 use evenkeel_domain::orchestration::{BufferUse, org_settings::OrgSettings};
 
-use evenkeel_ids::OrgId;
-
 use super::Model;
 use crate::{settings::UnitSettings, workload::HubDefaults};
 
@@ -21,11 +19,6 @@ impl Model {
     /// Returns what an organization sets itself.
     pub fn org_settings(&self, org: &str) -> &OrgSettings {
         self.org_settings.get(org).unwrap_or(&UNSET)
-    }
-
-    /// Returns how many events about its deployment policies each organization keeps.
-    pub fn event_retentions(&self) -> impl Iterator<Item = (&OrgId, u64)> {
-        self.org_settings.iter().map(|(org, settings)| (org, settings.event_retention()))
     }
 
     /// Returns the time after which the engine's reports disappear when no agbot keeps them up.

@@ -130,9 +130,11 @@ impl Model {
         let Some(agreement) = self.agreements.get(id).filter(|known| known.is_live()) else { return };
         self.engine.relations.note_agreement(agreement);
         let pair = (agreement.node.clone(), agreement.policy.clone());
+        let services = self.agreed_services(&pair.0);
         self.agreements.remove(id);
         self.not_running_since.remove(id);
         self.forget_live(&pair, id);
+        self.follow_services(&pair.0, &services);
         self.touched.insert(pair.0);
     }
 

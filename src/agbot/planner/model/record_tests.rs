@@ -28,6 +28,7 @@ fn rollout(state: RolloutState) -> Rollout {
         last_node: None,
         previous_version: None,
         previous_overrides: DeploymentOverrides::default(),
+        durations: crate::rollout::StepDurations::default(),
         rollback: None,
         revision: 1,
         state,

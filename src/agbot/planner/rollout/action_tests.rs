@@ -29,6 +29,7 @@ fn rollout(state: RolloutState, goes_back: bool) -> Rollout {
         last_node: None,
         previous_version: Some("1.0.0".into()),
         previous_overrides: DeploymentOverrides::default(),
+        durations: crate::rollout::StepDurations::default(),
         rollback: goes_back.then_some(back),
         revision: 7,
         state,

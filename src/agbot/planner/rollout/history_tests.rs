@@ -20,6 +20,7 @@ fn started() -> Rollout {
         last_node: None,
         previous_version: Some("1.0.0".into()),
         previous_overrides: DeploymentOverrides::default(),
+        durations: crate::rollout::StepDurations::default(),
         rollback: None,
         revision: 1,
         state: RolloutState::Updating,

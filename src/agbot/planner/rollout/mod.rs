@@ -3,9 +3,11 @@
 //! What is decided about it is in [`crate::rolling`]. Source: orchestration B11, B12, E3 to E5.
 
 mod action;
+mod durations;
 pub mod history;
 
 pub use action::act;
+pub use durations::StepDurations;
 
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use jiff::Timestamp;
@@ -56,6 +58,9 @@ pub struct Rollout {
     /// The rollback, if one was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback: Option<Rollback>,
+    /// Durations of its steps, and of those of the rollouts before it.
+    #[serde(default, skip_serializing_if = "StepDurations::is_empty")]
+    pub durations: StepDurations,
     /// Number of writes of the row.
     #[serde(default)]
     pub revision: u64,

@@ -145,6 +145,11 @@ impl Task {
         }
     }
 
+    /// Returns when its state, desired state or node changed last.
+    pub fn changed_at(&self) -> Timestamp {
+        self.created_at.max(self.state_at).max(self.desired_at.unwrap_or(self.created_at))
+    }
+
     /// Returns whether the engine wants the task to run, now or later.
     pub fn is_wanted(&self) -> bool {
         self.desired <= DesiredState::Running
