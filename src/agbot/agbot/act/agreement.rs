@@ -19,7 +19,7 @@ use crate::{
     AgbotError,
     context::Context,
     lease_check::check_lease,
-    outbox::{Effect, Subject, enqueue, publication, publish_later, supersede},
+    outbox::{Effect, Publication, Subject, enqueue, publication, publish_later, supersede},
 };
 
 const LIVE_KEY: &str = "agreement_node_policy_live_key";
@@ -84,6 +84,7 @@ pub(super) async fn propose(
             // sees the proposal.
             enqueue(context, &mut tx, lease, subject, &record_of_it).await?;
             let task = task.and_then(|task| publication(&context.model(), &task));
+            let task = task.map(|one| Publication { agreement: Some(agreement.id.clone()), ..one });
             publish_later(context, &mut tx, lease.partition, task.as_slice()).await?;
             enqueue(context, &mut tx, lease, subject, &offer).await?;
         }

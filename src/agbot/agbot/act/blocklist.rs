@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use evenkeel_agbot_store::blocklist::{self as blocklist, BlocklistRow};
 use evenkeel_agbot_store::event::{EventRow, insert_event, insert_events};
 use evenkeel_agbot_store::node_lock::{NodeLock, lock_nodes};
-use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
 use evenkeel_planner::blocklist::{BlocklistChange, BlocklistEntry, BlocklistKey};
 use evenkeel_planner::lease::Lease;
 use evenkeel_store::{PgConnection, retry};
@@ -16,11 +16,14 @@ use serde_json::json;
 
 use crate::{AgbotError, context::Context, lease_check::check_lease, records::entry_of};
 
-/// Actor, time and policy of a change to the blocklist.
+/// Actor, time and policy of a change to the blocklist, for its event.
 #[derive(Clone, Copy)]
-pub(crate) struct Author<'a> {
+pub struct BlocklistAuthor<'a> {
+    /// The user, or the agbot.
     pub actor: &'a str,
+    /// The time.
     pub at: Timestamp,
+    /// The deployment policy that is changed as a whole; `None` stands for the one of the entry.
     pub policy: Option<&'a PolicyId>,
 }
 
@@ -32,7 +35,7 @@ pub(super) async fn change(
     change: &BlocklistChange,
 ) -> Result<(), AgbotError> {
     let name = context.name();
-    let author = Author { actor: &name, at: context.now(), policy: None };
+    let author = BlocklistAuthor { actor: &name, at: context.now(), policy: None };
     retry("blocklist.change", || async {
         let mut tx = context.database.begin().await?;
         check_lease(context, &mut tx, lease).await?;
@@ -47,7 +50,7 @@ pub(super) async fn change(
 pub(super) async fn write(
     tx: &mut PgConnection,
     changes: &[(BlocklistKey, BlocklistChange)],
-    author: Author<'_>,
+    author: BlocklistAuthor<'_>,
 ) -> Result<(), AgbotError> {
     let nodes: BTreeSet<&NodeId> = changes.iter().map(|(key, _)| &key.node).collect();
     lock_nodes(tx, NodeLock::Blocklist, &nodes.into_iter().collect::<Vec<_>>()).await?;
@@ -86,7 +89,7 @@ fn cleared_text(key: &BlocklistKey) -> String {
 fn event(
     kind: &str,
     key: &BlocklistKey,
-    author: Author<'_>,
+    author: BlocklistAuthor<'_>,
     text: &str,
     entry: Option<&BlocklistEntry>,
 ) -> EventRow {
@@ -105,11 +108,38 @@ fn event(
     }
 }
 
+/// Deletes the entries of nodes, and returns those that blocked their nodes; the end of each of these is recorded.
+///
+/// # Shape
+/// `services`: `None` stands for every service.
+///
+/// # Errors
+/// When the database does not respond, or a deleted entry cannot be read.
+pub async fn clear_blocklist(
+    tx: &mut PgConnection,
+    nodes: &BTreeSet<NodeId>,
+    services: Option<&BTreeSet<ServiceKey>>,
+    author: BlocklistAuthor<'_>,
+) -> Result<Vec<(BlocklistKey, BlocklistEntry)>, AgbotError> {
+    let nodes: Vec<&NodeId> = nodes.iter().collect();
+    lock_nodes(tx, NodeLock::Blocklist, &nodes).await?;
+    let Some(services) = services else {
+        let deleted = blocklist::delete_entries(tx, &nodes, None, None).await?;
+        return note_cleared(tx, deleted, author).await;
+    };
+    let mut cleared = Vec::new();
+    for service in services {
+        let deleted = blocklist::delete_entries(tx, &nodes, Some(service), None).await?;
+        cleared.extend(note_cleared(tx, deleted, author).await?);
+    }
+    Ok(cleared)
+}
+
 /// Records the end of the blocks of rows that a user deleted, and returns those that blocked their nodes.
-pub(crate) async fn note_cleared(
+async fn note_cleared(
     tx: &mut PgConnection,
     deleted: Vec<BlocklistRow>,
-    author: Author<'_>,
+    author: BlocklistAuthor<'_>,
 ) -> Result<Vec<(BlocklistKey, BlocklistEntry)>, AgbotError> {
     let mut cleared = Vec::new();
     for row in deleted {

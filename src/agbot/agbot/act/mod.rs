@@ -3,13 +3,15 @@
 //! No transaction is open across a network call: effects on the exchange are enqueued in the transaction ([`crate::outbox`]). Source: design 4.1.
 
 mod agreement;
-pub(crate) mod blocklist;
+mod blocklist;
 mod claim;
 mod message;
 mod plan;
-pub(crate) mod registration;
+mod registration;
 mod task_event;
 mod terms;
+
+pub use blocklist::{BlocklistAuthor, clear_blocklist};
 
 use evenkeel_planner::command::{Action, Command};
 use evenkeel_planner::event::Outcome;

@@ -21,7 +21,7 @@ use evenkeel_planner::{
 use evenkeel_store::{PgConnection, retry};
 use serde_json::Value;
 
-use super::blocklist::{self, Author};
+use super::blocklist::{self, BlocklistAuthor};
 use super::task_event;
 use crate::AgbotError;
 use crate::claim_batch::read_groups;
@@ -241,7 +241,7 @@ async fn write(
     }
     if !plan.blocklist.is_empty() {
         let name = context.name();
-        let author = Author { actor: &name, at: plan.at, policy: Some(policy) };
+        let author = BlocklistAuthor { actor: &name, at: plan.at, policy: Some(policy) };
         blocklist::write(tx, &plan.blocklist, author).await?;
     }
     let rows = task_event::events(&context.name(), unit_id, plan, stored, &deleted);

@@ -9,9 +9,14 @@ use evenkeel_planner::lease::Lease;
 use evenkeel_planner::plan::UnitEvent;
 use evenkeel_store::retry;
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::{AgbotError, context::Context, lease_check::check_lease, records::entity_key};
+use crate::{
+    AgbotError,
+    context::Context,
+    lease_check::check_lease,
+    records::{entity_key, event_about},
+};
 
 /// Stores a registration with its events, if it is based on the stored one.
 ///
@@ -61,17 +66,12 @@ pub(super) async fn remove(context: &Context, lease: Lease, target: &Entity) -> 
         check_lease(context, &mut tx, lease).await?;
         if store::delete_registration(&mut tx, &key).await? {
             let detail = json!({"actor": name, "text": "there is no longer a health policy"});
-            insert_event(&mut tx, &row(now, "health.unregistered", target, detail)).await?;
+            insert_event(&mut tx, &event_about(now, "health.unregistered", target, detail)).await?;
         }
         tx.commit().await?;
         Ok(())
     })
     .await
-}
-
-/// Returns the name of this process in the registry. Agbots on one database may have one id.
-pub(crate) fn engine(context: &Context) -> String {
-    format!("{}/{}", context.name(), context.instance)
 }
 
 fn row_of(context: &Context, registration: &Registration) -> Result<NewRegistration, AgbotError> {
@@ -82,7 +82,7 @@ fn row_of(context: &Context, registration: &Registration) -> Result<NewRegistrat
         interval_secs: i64::try_from(registration.interval_secs).unwrap_or(i64::MAX),
         is_enabled: registration.is_enabled,
         suspended_by: registration.suspended_by.clone(),
-        engine: engine(context),
+        engine: context.engine_name(),
         partition: i32::try_from(lease.partition).unwrap_or(i32::MAX),
         fencing: lease.fencing.cast_signed(),
         record: serde_json::to_value(registration)?,
@@ -96,15 +96,5 @@ fn event_row(actor: &str, at: Timestamp, target: &Entity, event: &UnitEvent) -> 
     if detail["actor"].is_null() {
         detail["actor"] = json!(actor);
     }
-    EventRow { node: event.node.clone(), ..row(at, &event.kind, target, detail) }
-}
-
-/// Returns an event about a target.
-pub(crate) fn row(at: Timestamp, kind: &str, target: &Entity, detail: Value) -> EventRow {
-    let ha_group = match target {
-        Entity::Group(group) => Some(group.clone()),
-        _ => None,
-    };
-    let policy = target.policy().cloned();
-    EventRow { happened_at: at, kind: kind.to_owned(), ha_group, node: None, policy, detail }
+    EventRow { node: event.node.clone(), ..event_about(at, &event.kind, target, detail) }
 }

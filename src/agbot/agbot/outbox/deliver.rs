@@ -49,8 +49,9 @@ async fn try_to_deliver(context: &Context, row: &OutboxRow) -> Result<(), AgbotE
         Effect::DeleteAgreement => {
             context.client.delete_agbot_agreement(org, id, &row.subject).await?;
         }
-        Effect::PublishTask { task, partition } => {
-            publication::publish(context, &row.node, &task, partition).await?;
+        Effect::PublishTask { task, partition, agreement } => {
+            let one = publication::Publication { node: row.node.clone(), task, partition, agreement };
+            publication::publish(context, &one).await?;
         }
     }
     Ok(())

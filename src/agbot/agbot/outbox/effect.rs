@@ -6,6 +6,9 @@ use evenkeel_wire::agreement::{Body, Message};
 use evenkeel_wire::exchange::node_part::AgreementWorkload;
 use serde::{Deserialize, Serialize};
 
+/// Kind of the effect that sends a message.
+pub(super) const MESSAGE: &str = "send-message";
+
 /// An effect on the exchange. Each may be delivered twice.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
@@ -30,6 +33,9 @@ pub(crate) enum Effect {
         task: TaskId,
         /// Partition of its workload unit, under whose lease it is written.
         partition: u32,
+        /// The agreement that was made for it, also after its end; `None` if it is the one in the record of the task.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agreement: Option<AgreementId>,
     },
 }
 
@@ -49,5 +55,24 @@ impl Effect {
             url: agreement.service_key.name().to_owned(),
         };
         Self::PutAgreement { service, state: state.to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_have_the_kind_by_which_they_are_dropped() {
+        let message = Effect::SendMessage { text: String::new() };
+        assert_eq!(serde_json::to_value(message).unwrap()["kind"], MESSAGE);
+    }
+
+    #[test]
+    fn publication_of_an_earlier_release_names_no_agreement() {
+        let queued = serde_json::json!({"kind": "publish-task", "task": "t", "partition": 3});
+        let read: Effect = serde_json::from_value(queued.clone()).unwrap();
+        assert_eq!(read, Effect::PublishTask { task: TaskId::from_text("t"), partition: 3, agreement: None });
+        assert_eq!(serde_json::to_value(read).unwrap(), queued);
     }
 }

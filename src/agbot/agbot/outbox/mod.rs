@@ -85,9 +85,12 @@ async fn insert(
     Ok(())
 }
 
-/// Drops the undelivered effects of an agreement, because its end makes them pointless.
+/// Drops the undelivered messages about an agreement, because its end makes them pointless.
+///
+/// Its record in the exchange stays queued: the exchange refuses a task whose agreement it does not know, and a node that never gets its
+/// task cannot confirm that nothing of it runs.
 pub(crate) async fn supersede(tx: &mut PgConnection, agreement: &AgreementId) -> Result<(), StoreError> {
-    table::delete_of_subject(tx, agreement.as_str()).await
+    table::delete_of_kind(tx, agreement.as_str(), effect::MESSAGE).await
 }
 
 /// The outcome of delivering a node's effects.

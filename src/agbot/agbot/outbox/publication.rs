@@ -7,7 +7,7 @@
 use evenkeel_agbot_store::{outbox as table, task as tasks};
 use evenkeel_client::ClientError;
 use evenkeel_domain::orchestration::DesiredState as Word;
-use evenkeel_ids::{NodeId, TaskId};
+use evenkeel_ids::{AgreementId, NodeId, TaskId};
 use evenkeel_planner::model::Model;
 use evenkeel_planner::workload::{DesiredState, Peer, PeerWatch, Probe, Slot, Task};
 use evenkeel_store::PgConnection;
@@ -30,13 +30,15 @@ pub(crate) struct Publication {
     pub task: TaskId,
     /// Partition of its workload unit.
     pub partition: u32,
+    /// The agreement that is made for it now. The record of the task names it later, and it may have ended by then.
+    pub agreement: Option<AgreementId>,
 }
 
 /// Returns the publication of a task, if it has a node.
 pub(crate) fn publication(model: &Model, task: &Task) -> Option<Publication> {
     let node = task.node.as_ref()?;
     let partition = model.partition_of_unit(&task.unit_id);
-    Some(Publication { node: node.clone(), task: task.id.clone(), partition })
+    Some(Publication { node: node.clone(), task: task.id.clone(), partition, agreement: None })
 }
 
 /// Publishes tasks once the transaction has committed; the agbot that holds the partition does it.
@@ -50,7 +52,8 @@ pub(crate) async fn publish_later(
         return Ok(());
     }
     let effect = |one: &Publication| {
-        let effect = Effect::PublishTask { task: one.task.clone(), partition: one.partition };
+        let (task, agreement) = (one.task.clone(), one.agreement.clone());
+        let effect = Effect::PublishTask { task, partition: one.partition, agreement };
         Ok((one.node.clone(), one.task.as_str().to_owned(), serde_json::to_value(effect)?))
     };
     let effects = publications.iter().map(effect).collect::<Result<Vec<_>, AgbotError>>()?;
@@ -64,13 +67,9 @@ pub(crate) async fn publish_later(
 ///
 /// # Errors
 /// An error that may not occur later.
-pub(super) async fn publish(
-    context: &Context,
-    node: &NodeId,
-    task: &TaskId,
-    partition: u32,
-) -> Result<(), AgbotError> {
-    let number = i32::try_from(partition).unwrap_or(i32::MAX);
+pub(super) async fn publish(context: &Context, one: &Publication) -> Result<(), AgbotError> {
+    let Publication { node, task, partition, agreement } = one;
+    let number = i32::try_from(*partition).unwrap_or(i32::MAX);
     let stored = context
         .database
         .read(async |connection| tasks::read_published(connection, task, node, number).await)
@@ -79,7 +78,7 @@ pub(super) async fn publish(
     let record: Option<Task> = stored.record.map(serde_json::from_value).transpose()?;
     let outcome = match record {
         None => context.client.delete_node_task(node, task.as_str(), stored.fencing).await.map(drop),
-        Some(record) => match record.agreement.clone().or(stored.agreement) {
+        Some(record) => match record.agreement.clone().or(stored.agreement).or(agreement.clone()) {
             // The node can do nothing before there is an agreement.
             None => Ok(()),
             Some(agreement) => {
