@@ -7,17 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_agbot_store::claim::{self, WaitRow};
-use evenkeel_ids::GroupId;
+use evenkeel_ids::{GroupId, NodeId};
 use evenkeel_planner::{health::Entity, health_checks::GroupFindings};
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::StoreError;
 use jiff::Timestamp;
 
 use crate::AgbotError;
+use crate::blocked_upgrades::{BlockedMember, GroupUpgrades};
 use crate::context::{Context, EngineHandle};
 use crate::health::report_if_leased;
-use crate::shown::SeenNodes;
-use crate::shown::blocked_upgrades::{self, Asking};
 
 const PERIOD: Duration = Duration::from_secs(10);
 /// Members that one report names.
@@ -93,9 +92,17 @@ fn blocked(engine: &EngineHandle, group: &GroupId, waits: Vec<WaitRow>) -> Optio
         let claims: Vec<_> = model.claims_of(group).cloned().collect();
         (model.group(group).map(|group| group.members.clone()).unwrap_or_default(), claims)
     };
-    let asking = Asking { group, members: &members, claims: &claims, waits };
-    let (since, slots) = blocked_upgrades::found(engine, &asking, &SeenNodes::All)?;
-    let texts: Vec<String> =
-        slots.iter().take(EXAMPLES).map(|slot| format!("{}: {}", slot.reason, slot.detail)).collect();
+    let found = engine.blocked_members(&GroupUpgrades { group, members: &members, claims: &claims, waits });
+    let since = found.iter().map(|one| one.since).min()?;
+    let mut texts: Vec<(&NodeId, String)> = found.iter().map(|one| (&one.node, text(group, one))).collect();
+    texts.dedup();
+    let texts: Vec<String> = texts.into_iter().take(EXAMPLES).map(|(_, text)| text).collect();
     Some((since, texts.join("; ")))
+}
+
+fn text(group: &GroupId, found: &BlockedMember) -> String {
+    let node = &found.node;
+    let id = node.to_string();
+    let name = if node.org() == group.org() { node.name() } else { &id };
+    format!("{}: {}", found.blocked.upgrade_rule(), found.text(name))
 }

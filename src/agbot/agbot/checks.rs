@@ -158,7 +158,7 @@ impl HubChecks {
         };
         for (_, group) in ordered.iter().filter(|(id, _)| !self.ordered.contains(id)) {
             let (context, group) = (self.context.clone(), group.clone());
-            tokio::spawn(async move { check_members_now(&context, &group).await });
+            tokio::spawn(async move { context.check_members_now(&group).await });
         }
         self.ordered = ordered.into_iter().map(|(id, _)| id).collect();
     }
@@ -182,26 +182,30 @@ impl HubChecks {
     }
 }
 
-/// Runs the hub's checks of the members of an HA group now.
-pub(crate) async fn check_members_now(context: &Context, group: &GroupId) {
-    let due = {
-        let model = context.model();
-        let is_member =
-            |task: &HubTask<'_>| model.group(group).is_some_and(|group| group.members.contains(task.node));
-        due_checks(model.hub_tasks().filter(is_member))
-    };
-    check_now(context, due).await;
-}
+impl Context {
+    /// Runs the hub's checks of the members of an HA group now, and waits until the results are in the model.
+    pub async fn check_members_now(&self, group: &GroupId) {
+        let due = {
+            let model = self.model();
+            let is_member = |task: &HubTask<'_>| {
+                model.group(group).is_some_and(|group| group.members.contains(task.node))
+            };
+            due_checks(model.hub_tasks().filter(is_member))
+        };
+        check_now(self, due).await;
+    }
 
-/// Runs the hub's checks of the instances of a deployment policy now, also those that other agbots make.
-pub(crate) async fn check_instances_now(context: &Context, policy: &PolicyId) {
-    let due = {
-        let model = context.model();
-        let is_of_policy =
-            |task: &HubTask<'_>| model.task(task.id).is_some_and(|task| task.unit_id.policy == *policy);
-        due_checks(model.polled_tasks().filter(is_of_policy))
-    };
-    check_now(context, due).await;
+    /// Runs the hub's checks of the instances of a deployment policy now, also those that other agbots make, and waits until the results
+    /// are in the model.
+    pub async fn check_instances_now(&self, policy: &PolicyId) {
+        let due = {
+            let model = self.model();
+            let is_of_policy =
+                |task: &HubTask<'_>| model.task(task.id).is_some_and(|task| task.unit_id.policy == *policy);
+            due_checks(model.polled_tasks().filter(is_of_policy))
+        };
+        check_now(self, due).await;
+    }
 }
 
 fn due_checks<'m>(tasks: impl Iterator<Item = HubTask<'m>>) -> Vec<DueCheck> {

@@ -1,14 +1,16 @@
 //! The agbot's effects: observes the exchange, feeds the planner, carries out its commands.
 //!
 //! One loop: observe → decide → act → observe again. `evenkeel_planner` decides; nothing here chooses. The exchange is
-//! reached only through its REST API. See the design, section 4.
+//! reached only through its REST API. See the design, section 4. The agbot's own API is a crate of its own, `agbot-api`, which uses the
+//! handles of [`Context`].
 
-pub mod api;
+pub mod records;
 pub mod settings;
 
 mod act;
 mod backlog;
 mod blocked_groups;
+mod blocked_upgrades;
 mod checks;
 mod claim_batch;
 mod context;
@@ -18,26 +20,30 @@ mod health;
 mod inert;
 mod lease;
 mod lease_check;
-mod login_guard;
 mod mailbox;
 mod observe;
 mod outbox;
 mod purge;
-mod records;
 mod serve;
-mod shown;
 mod snapshot;
 
-pub use api::AgbotApi;
+pub use act::{BlocklistAuthor, clear_blocklist};
 pub use backlog::Backlog;
+pub use blocked_upgrades::{BlockedMember, GroupUpgrades};
 pub use checks::{CheckSchedule, DueCall, DueCheck};
 pub use claim_batch::{AgentUpgradeRequest, ClaimBatches, ClaimEnd};
-pub use context::Context;
+pub use context::{Context, EngineHandle};
 pub use error::AgbotError;
-pub use login_guard::LoginGuard;
+pub use inert::{InertPolicy, PolicyKind};
+pub use observe::{SHARED_ORG, ServedEntries, WrittenPolicy};
 pub use serve::ServingAgbot;
 pub use settings::{AgbotSettings, NewOrgs, OtherAgbotsRule};
 pub use snapshot::{Counts, Snapshot};
+
+/// Documents of the exchange as the facts that the planner decides by.
+pub mod facts {
+    pub use crate::observe::facts::{deployment_policy, ha_group, instant, node, node_policy};
+}
 
 use std::sync::Arc;
 
@@ -115,8 +121,9 @@ impl Agbot {
         Ok(Agbot { context, workers, tasks })
     }
 
-    /// Returns the state that the agbot's workers share.
-    pub fn context(&self) -> &Context {
+    /// Returns the handles that the agbot's workers share.
+    #[must_use]
+    pub fn context(&self) -> &Arc<Context> {
         &self.context
     }
 
@@ -136,13 +143,6 @@ impl Agbot {
     #[must_use]
     pub fn outbox_backlog(&self) -> Backlog {
         self.context.outbox.counted().at(self.context.now())
-    }
-
-    /// Returns the router of the agbot's own API.
-    pub fn router(&self) -> axum::Router {
-        let api = AgbotApi::default();
-        api.open(self);
-        api.router()
     }
 
     /// Returns a snapshot of the agbot's counts. It iterates over all nodes and agreements.

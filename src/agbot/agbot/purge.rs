@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_agbot_store::{agreement, change, claim, event, health, rollout};
-use evenkeel_ids::OrgId;
+use evenkeel_agbot_store::{acknowledgement, agreement, change, claim, event, health, history, rollout};
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::{StoreError, retry};
 use jiff::{SignedDuration, Timestamp};
@@ -19,7 +18,7 @@ const LOG_RETENTION: Duration = Duration::from_secs(300);
 /// Expired health events that are removed at once.
 const EXPIRED_EVENTS: i64 = 1_000;
 
-/// Removes old history.
+/// Removes ended agreements, finished rollouts and old events.
 pub(crate) struct HistoryPurge(pub Arc<Context>);
 
 impl Worker for HistoryPurge {
@@ -35,7 +34,7 @@ impl Worker for HistoryPurge {
     }
 }
 
-/// Removes old rows of the log, health events that have disappeared, and events beyond what organizations keep.
+/// Removes old rows of the log, health events that have disappeared, events beyond what organizations keep, and old states.
 pub(crate) struct LogPurge(pub Arc<Context>);
 
 impl Worker for LogPurge {
@@ -45,7 +44,8 @@ impl Worker for LogPurge {
     async fn pass(&mut self) -> Result<(), StoreError> {
         purge_log(&self.0).await?;
         purge_health(&self.0).await?;
-        purge_events(&self.0).await
+        purge_events(&self.0).await?;
+        purge_states(&self.0).await
     }
 
     fn pause(&self) -> Duration {
@@ -55,15 +55,17 @@ impl Worker for LogPurge {
 
 async fn purge(context: &Context) -> Result<(), StoreError> {
     let now = context.now();
-    let history = before(now, context.settings.history);
+    let agreements = before(now, context.settings.ended_agreements);
+    let events = before(now, context.settings.history);
     let rollouts = before(now, context.settings.rollout_history);
     context
         .database
         .read(async |connection| {
-            agreement::delete_ended_before(connection, history).await?;
-            event::delete_before(connection, history).await?;
+            agreement::delete_ended_before(connection, agreements).await?;
+            event::delete_before(connection, events).await?;
             rollout::delete_finished_before(connection, rollouts).await?;
             claim::delete_unused_policies(connection).await?;
+            acknowledgement::delete_expired(connection, now).await?;
             Ok(())
         })
         .await
@@ -93,11 +95,22 @@ async fn purge_health(context: &Context) -> Result<(), StoreError> {
 }
 
 async fn purge_events(context: &Context) -> Result<(), StoreError> {
-    let kept: Vec<(OrgId, u64)> =
-        context.model().event_retentions().map(|(org, kept)| (org.clone(), kept)).collect();
-    for (org, kept) in kept {
+    let orgs = context.database.read(async |connection| event::list_orgs(connection).await).await?;
+    for org in orgs {
+        let kept = context.model().org_settings(org.as_str()).event_retention();
         let kept = i64::try_from(kept).unwrap_or(i64::MAX);
         context.database.read(async |connection| event::delete_surplus(connection, &org, kept).await).await?;
+    }
+    Ok(())
+}
+
+async fn purge_states(context: &Context) -> Result<(), StoreError> {
+    let (kept, most_bytes) = (context.settings.history, context.settings.history_bytes);
+    let removed =
+        context.database.read(async |connection| history::delete_old(connection, kept, most_bytes).await);
+    match removed.await? {
+        0 => {}
+        segments => tracing::info!(segments, "old states were removed from the history"),
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use evenkeel_agbot_store::blocklist::BlocklistRow;
 use evenkeel_agbot_store::claim::{ClaimRow, EndedClaim, NewClaim};
+use evenkeel_agbot_store::event::EventRow;
 use evenkeel_agbot_store::health::{EntityKey, NewHealthRow};
 use evenkeel_agbot_store::partition::LeaseRow;
 use evenkeel_agbot_store::task::TaskRow;
@@ -13,6 +14,7 @@ use evenkeel_planner::lease::Lease;
 use evenkeel_planner::workload::{Part, Task, TaskSpec, WorkloadRecord};
 use evenkeel_store::StoreError;
 use jiff::Timestamp;
+use serde_json::Value;
 
 use crate::AgbotError;
 
@@ -20,7 +22,7 @@ use crate::AgbotError;
 ///
 /// # Errors
 /// When purpose or phase cannot be read.
-pub(crate) fn claim_of(row: ClaimRow) -> Result<Claim, AgbotError> {
+pub fn claim_of(row: ClaimRow) -> Result<Claim, AgbotError> {
     let unreadable = |source| AgbotError::UnreadableRecord {
         record: format!("the claim of {} ({})", row.ha_group, row.scope),
         source,
@@ -41,8 +43,8 @@ pub(crate) fn claim_of(row: ClaimRow) -> Result<Claim, AgbotError> {
     })
 }
 
-/// Returns the key of the rows of an entity.
-pub(crate) fn entity_key(entity: &Entity) -> EntityKey {
+/// Returns the key of the rows of an entity: its registration, and the reports about its health.
+pub fn entity_key(entity: &Entity) -> EntityKey {
     let (kind, name, part) = entity.key();
     EntityKey { kind: kind.to_owned(), name: name.to_owned(), part: part.to_owned() }
 }
@@ -82,6 +84,7 @@ pub(crate) fn task_row(task: &Task) -> Result<TaskRow, AgbotError> {
         part: part_text(&task.unit_id.part).to_owned(),
         slot: task.slot.to_string(),
         spec_number: task.spec.number.cast_signed(),
+        changed_at: task.changed_at(),
         record: serde_json::to_value(task)?,
     })
 }
@@ -126,7 +129,10 @@ pub(crate) fn new_claim(
 }
 
 /// Returns the row to delete for a claim.
-pub(crate) fn ended(claim: &ClaimRef, why: &str, lease: Option<LeaseRow>) -> EndedClaim {
+///
+/// # Shape
+/// `lease`: that of the partition under which it ends; `None` when a user ends it.
+pub fn ended(claim: &ClaimRef, why: &str, lease: Option<LeaseRow>) -> EndedClaim {
     EndedClaim {
         ha_group: claim.group.clone(),
         scope: claim.scope.text().to_owned(),
@@ -158,8 +164,22 @@ pub(crate) fn entry_of(row: BlocklistRow) -> Result<(BlocklistKey, BlocklistEntr
     Ok((key, entry))
 }
 
+/// Returns an event about an entity: that of its HA group or of its deployment policy.
+#[must_use]
+pub fn event_about(at: Timestamp, kind: &str, entity: &Entity, detail: Value) -> EventRow {
+    let ha_group = match entity {
+        Entity::Group(group) => Some(group.clone()),
+        _ => None,
+    };
+    let policy = entity.policy().cloned();
+    EventRow { happened_at: at, kind: kind.to_owned(), ha_group, node: None, policy, detail }
+}
+
 /// Returns the row of a report about health.
-pub(crate) fn health_row_of(report: &StoredReport) -> Result<NewHealthRow, AgbotError> {
+///
+/// # Errors
+/// Never in practice: a report is plain data.
+pub fn health_row_of(report: &StoredReport) -> Result<NewHealthRow, AgbotError> {
     Ok(NewHealthRow {
         source: report.source.clone(),
         property: report.property.clone(),

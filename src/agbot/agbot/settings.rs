@@ -2,14 +2,11 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_client::AllowedAddresses;
 use evenkeel_planner::settings::PlannerSettings;
 use serde::Deserialize;
-
-use crate::login_guard::LoginGuard;
 
 /// The rule for policies and patterns that another agbot of the exchange is configured to serve as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -67,8 +64,12 @@ pub struct AgbotSettings {
     pub reconcile_period: Duration,
     /// Validity of a partition lease without renewal.
     pub lease_time: Duration,
-    /// Retention of ended agreements and events.
+    /// Retention of ended agreements.
+    pub ended_agreements: Duration,
+    /// Retention of events, and of the states that are over.
     pub history: Duration,
+    /// Size that the states that are over may reach; the oldest ones are removed first.
+    pub history_bytes: i64,
     /// Retention of finished rollouts.
     pub rollout_history: Duration,
     /// Lifetime of a message in a mailbox.
@@ -77,8 +78,6 @@ pub struct AgbotSettings {
     pub checks_addresses: AllowedAddresses,
     /// Authorities that the hub's own checks and calls trust in addition to those of the system, PEM.
     pub checks_ca_file: Option<PathBuf>,
-    /// Limits on failed logins; none where the exchange of the same process has them.
-    pub login_guard: Option<Arc<LoginGuard>>,
 }
 
 impl AgbotSettings {
@@ -96,12 +95,13 @@ impl AgbotSettings {
             status_period: Duration::from_millis(400),
             reconcile_period: Duration::from_secs(300),
             lease_time: Duration::from_secs(6),
-            history: Duration::from_secs(24 * 3600),
+            ended_agreements: Duration::from_secs(24 * 3600),
+            history: Duration::from_secs(30 * 24 * 3600),
+            history_bytes: 2 * 1024 * 1024 * 1024,
             rollout_history: Duration::from_secs(30 * 24 * 3600),
             message_time: Duration::from_secs(240),
             checks_addresses: AllowedAddresses::default(),
             checks_ca_file: None,
-            login_guard: None,
         }
     }
 }

@@ -87,7 +87,7 @@ impl EngineHandle {
     }
 
     /// Sends events to the engine, and waits until they are in the model.
-    pub(crate) async fn apply_events(&self, events: Vec<Event>) {
+    pub async fn apply_events(&self, events: Vec<Event>) {
         self.send_events(events).await;
         self.events_applied().await;
     }
@@ -135,7 +135,7 @@ impl EngineHandle {
         self.kept_placements().waiting_nodes()
     }
 
-    /// Returns the newest placements of the organization's pairs that were planned, at most `limit` in order.
+    /// Returns the newest placements of the organization's pairs that were planned and are wanted, at most `limit` in order.
     ///
     /// # Shape
     /// The pairs after the given one; `None` begins with the first.
@@ -143,14 +143,26 @@ impl EngineHandle {
     pub fn placements(
         &self,
         org: &str,
-        after: Option<&(NodeId, PolicyId)>,
-        limit: usize,
+        (after, limit): (Option<&(NodeId, PolicyId)>, usize),
+        is_wanted: impl Fn(&(NodeId, PolicyId)) -> bool,
     ) -> Vec<((NodeId, PolicyId), Placement)> {
         let kept = self.kept_placements();
-        let found = kept.of_org(org, after).take(limit);
+        let found = kept.of_org(org, after).filter(|(pair, _)| is_wanted(pair)).take(limit);
         let found = found.map(|(pair, placement)| (pair.clone(), placement.clone())).collect();
         drop(kept);
         self.as_shown(found)
+    }
+
+    /// Returns the number of those placements, at most `most`.
+    #[must_use]
+    pub fn count_placements(
+        &self,
+        org: &str,
+        most: usize,
+        is_wanted: impl Fn(&(NodeId, PolicyId)) -> bool,
+    ) -> usize {
+        let kept = self.kept_placements();
+        kept.of_org(org, None).filter(|(pair, _)| is_wanted(pair)).take(most).count()
     }
 
     /// Returns the newest placements of one node.

@@ -18,7 +18,8 @@ use evenkeel_store::Database;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-pub(crate) use engine::{EngineHandle, Input};
+pub use engine::EngineHandle;
+pub(crate) use engine::Input;
 pub(crate) use keys::Keys;
 pub(crate) use mailbox::MailboxState;
 pub(crate) use outbox::Outbox;
@@ -95,5 +96,11 @@ impl Context {
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}/{}", self.settings.org, self.settings.id)
+    }
+
+    /// Returns the name of this process in the health registry. Agbots on one database may have one id.
+    #[must_use]
+    pub fn engine_name(&self) -> String {
+        format!("{}/{}", self.name(), self.instance)
     }
 }

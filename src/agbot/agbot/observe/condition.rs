@@ -1,13 +1,12 @@
 //! Records when nodes go down, are away, come back, and are drained or frozen.
 //!
-//! Several agbots and restarts must not record one change twice: a change is inserted only if the newest event of the node
-//! differs.
+//! Several agbots and restarts must not record one change twice: a change is recorded only if the recorded condition differs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_agbot_store::event::{self, NodeEvent};
+use evenkeel_agbot_store::node_condition::{self, ConditionChange};
 use evenkeel_ids::{NodeId, OrgId};
 use evenkeel_planner::facts::AgentName;
 use evenkeel_planner::health::Entity;
@@ -27,14 +26,24 @@ const PAGE: usize = 2_000;
 /// Number of rounds between two reads of the events recorded by other agbots.
 const ROUNDS: u32 = 12;
 
-const DOWN: (&str, &str) = ("node.down", "node.up");
-const DRAINED: (&str, &str) = ("node.drained", "node.active");
-const FROZEN: (&str, &str) = ("node.frozen", "node.thawed");
-const AWAY: (&str, &str) = ("node.maintenance", "node.rejoin");
+/// A condition, with the kinds of the events of its beginning and its end.
+struct Condition {
+    name: &'static str,
+    begin: &'static str,
+    /// None for one that ends together with another one.
+    end: Option<&'static str>,
+}
+
+const DOWN: Condition = Condition { name: "down", begin: "node.down", end: Some("node.up") };
+const DRAINED: Condition = Condition { name: "drained", begin: "node.drained", end: Some("node.active") };
+const FROZEN: Condition = Condition { name: "frozen", begin: "node.frozen", end: Some("node.thawed") };
+const AWAY: Condition = Condition { name: "away", begin: "node.maintenance", end: Some("node.rejoin") };
 /// It ends with the absence.
-const EXPIRED: (&str, &str) = ("node.maintenance-expired", "node.rejoin");
+const OVERDUE: Condition = Condition { name: "overdue", begin: "node.maintenance-expired", end: None };
 /// Two agents have the identity of a node.
-const CONFLICT: (&str, &str) = ("node.identity-conflict", "node.identity-resolved");
+const CONFLICT: Condition =
+    Condition { name: "conflict", begin: "node.identity-conflict", end: Some("node.identity-resolved") };
+const CONDITIONS: [Condition; 6] = [DOWN, DRAINED, FROZEN, AWAY, OVERDUE, CONFLICT];
 
 /// The recorded condition of a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -87,6 +96,7 @@ impl Worker for ConditionRecorder {
         }
         if self.round == 0 {
             self.recorded = read(&self.context).await?;
+            end_those_of_removed_nodes(&self.context, &mut self.recorded).await?;
             self.states.read(&self.context).await?;
         }
         self.round = (self.round + 1) % ROUNDS;
@@ -106,19 +116,48 @@ impl Worker for ConditionRecorder {
 
 async fn read(context: &Context) -> Result<Recorded, StoreError> {
     let conditions =
-        context.database.read(async |connection| event::list_node_conditions(connection).await).await?;
+        context.database.read(async |connection| node_condition::list_conditions(connection).await).await?;
     let mut recorded = Recorded::new();
-    for (node, kind) in conditions {
+    for (node, name) in conditions {
         let entry = recorded.entry(node).or_default();
-        entry.is_down |= kind == DOWN.0;
-        entry.is_drained |= kind == DRAINED.0;
-        entry.is_frozen |= kind == FROZEN.0;
-        entry.is_away |= kind == AWAY.0 || kind == EXPIRED.0;
-        entry.is_expired |= kind == EXPIRED.0;
-        entry.has_conflict |= kind == CONFLICT.0;
+        entry.is_down |= name == DOWN.name;
+        entry.is_drained |= name == DRAINED.name;
+        entry.is_frozen |= name == FROZEN.name;
+        entry.is_away |= name == AWAY.name || name == OVERDUE.name;
+        entry.is_expired |= name == OVERDUE.name;
+        entry.has_conflict |= name == CONFLICT.name;
     }
-    recorded.retain(|_, known| *known != Known::default());
     Ok(recorded)
+}
+
+/// Ends the conditions of nodes that no longer exist. Their removal was an event of the exchange.
+async fn end_those_of_removed_nodes(context: &Context, recorded: &mut Recorded) -> Result<(), StoreError> {
+    let removed: Vec<NodeId> = {
+        let model = context.model();
+        let is_removed = |node: &&NodeId| model.node(node).is_none() && model.lease_for(node).is_some();
+        recorded.keys().filter(is_removed).cloned().collect()
+    };
+    if removed.is_empty() {
+        return Ok(());
+    }
+    let end = |node: &NodeId, condition: Condition| ConditionChange {
+        node: node.clone(),
+        condition: condition.name,
+        is_end: true,
+        kind: None,
+        detail: json!({}),
+    };
+    let ends: Vec<ConditionChange> =
+        removed.iter().flat_map(|node| CONDITIONS.map(|condition| end(node, condition))).collect();
+    let now = context.now();
+    context
+        .database
+        .read(async |connection| node_condition::upsert_changes(connection, &ends, now).await)
+        .await?;
+    for node in removed {
+        recorded.remove(&node);
+    }
+    Ok(())
 }
 
 async fn record_changes(
@@ -131,12 +170,12 @@ async fn record_changes(
         let now = context.now();
         let (conditions, last) = context.model().node_conditions(after.as_ref(), PAGE, now);
         let agbot = context.name();
-        let changes: Vec<NodeEvent> =
+        let changes: Vec<ConditionChange> =
             conditions.iter().flat_map(|condition| changes(condition, recorded, &agbot)).collect();
         if !changes.is_empty() {
             context
                 .database
-                .read(async |connection| event::insert_node_events(connection, &changes, now).await)
+                .read(async |connection| node_condition::upsert_changes(connection, &changes, now).await)
                 .await?;
         }
         states.record_availabilities(context, &conditions).await?;
@@ -197,18 +236,18 @@ async fn report_orgs(context: &Context) -> Result<(), AgbotError> {
 }
 
 /// Returns what has changed, with who changed it: the agent, a user, or the agbot that found it.
-fn changes(condition: &NodeCondition, recorded: &Recorded, agbot: &str) -> Vec<NodeEvent> {
+fn changes(condition: &NodeCondition, recorded: &Recorded, agbot: &str) -> Vec<ConditionChange> {
     let (was, is) = (recorded.get(&condition.node).copied().unwrap_or_default(), Known::of(condition));
-    let event = |(begin, end): (&'static str, &'static str), has_begun: bool, detail| NodeEvent {
+    let change = |of: Condition, has_begun: bool, detail| ConditionChange {
         node: condition.node.clone(),
-        kind: if has_begun { begin } else { end },
-        opposite: if has_begun { end } else { begin },
+        condition: of.name,
         is_end: !has_begun,
+        kind: if has_begun { Some(of.begin) } else { of.end },
         detail,
     };
     let node = condition.node.as_str();
     let user = condition.spec_updated_by.as_deref().unwrap_or(agbot);
-    let mut events = Vec::new();
+    let mut found = Vec::new();
     if is.is_away != was.is_away {
         let detail = condition.absence.map_or(
             json!({"actor": node, "text": "its agent works again"}),
@@ -217,18 +256,18 @@ fn changes(condition: &NodeCondition, recorded: &Recorded, agbot: &str) -> Vec<N
                 json!({"actor": node, "monitorState": monitor_state.word(), "since": since, "text": text})
             },
         );
-        events.push(event(AWAY, is.is_away, detail));
+        found.push(change(AWAY, is.is_away, detail));
     }
-    if is.is_expired && !was.is_expired {
+    if is.is_expired != was.is_expired {
         let text = "its grace period passed without a heartbeat";
-        events.push(event(EXPIRED, true, json!({"actor": agbot, "text": text})));
+        found.push(change(OVERDUE, is.is_expired, json!({"actor": agbot, "text": text})));
     }
     if is.is_down != was.is_down {
         let detail = condition.down_since.map_or(
             json!({"actor": node, "text": "it sends heartbeats again"}),
             |at| json!({"actor": agbot, "lastHeartbeat": at, "text": format!("no heartbeat since {at}")}),
         );
-        events.push(event(DOWN, is.is_down, detail));
+        found.push(change(DOWN, is.is_down, detail));
     }
     if is.is_drained != was.is_drained {
         let detail = if is.is_drained {
@@ -236,12 +275,12 @@ fn changes(condition: &NodeCondition, recorded: &Recorded, agbot: &str) -> Vec<N
         } else {
             json!({"actor": user, "text": "it is no longer drained"})
         };
-        events.push(event(DRAINED, is.is_drained, detail));
+        found.push(change(DRAINED, is.is_drained, detail));
     }
     if is.is_frozen != was.is_frozen {
         let word = if is.is_frozen { "frozen" } else { "thawed" };
         let detail = json!({"actor": user, "text": format!("{word} by {user}")});
-        events.push(event(FROZEN, is.is_frozen, detail));
+        found.push(change(FROZEN, is.is_frozen, detail));
     }
     if is.has_conflict != was.has_conflict {
         let detail = condition.conflict.as_ref().map_or(
@@ -253,9 +292,9 @@ fn changes(condition: &NodeCondition, recorded: &Recorded, agbot: &str) -> Vec<N
                 json!({"actor": agbot, "current": shown(current), "refused": shown(refused), "text": text})
             },
         );
-        events.push(event(CONFLICT, is.has_conflict, detail));
+        found.push(change(CONFLICT, is.has_conflict, detail));
     }
-    events
+    found
 }
 
 #[cfg(test)]
@@ -282,7 +321,7 @@ mod tests {
 
     fn kinds(condition: &NodeCondition, known: Known) -> Vec<&'static str> {
         let recorded = Recorded::from([(condition.node.clone(), known)]);
-        changes(condition, &recorded, "IBM/agbot").into_iter().map(|event| event.kind).collect()
+        changes(condition, &recorded, "IBM/agbot").into_iter().filter_map(|change| change.kind).collect()
     }
 
     #[test]

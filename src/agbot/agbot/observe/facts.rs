@@ -35,7 +35,7 @@ use serde_json::value::RawValue;
 
 use super::orchestration::orchestration;
 
-/// Parses an instant of the wire.
+/// Parses an instant of the wire; `None` for a text of another form.
 pub fn instant(text: &str) -> Option<Timestamp> {
     text.strip_suffix("[UTC]").unwrap_or(text).parse().ok()
 }
@@ -376,7 +376,7 @@ fn version(entry: &Value) -> VersionChoice {
     }
 }
 
-/// Converts an HA group.
+/// Converts an HA group of an organization, whose members are named with or without it.
 pub fn ha_group(org: &str, group: HaGroupResponse) -> HaGroupFacts {
     let mut facts = HaGroupFacts::new(
         GroupId::new(org, &group.name),

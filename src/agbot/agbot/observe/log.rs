@@ -49,6 +49,19 @@ pub(crate) async fn compare(context: &Context) -> Result<(), AgbotError> {
     read(context, true).await
 }
 
+impl Context {
+    /// Reads what was committed before this call, and waits until it is in the model.
+    ///
+    /// The engine then acts at once, so that the next read of the status shows an action; otherwise both would wait for the next read of
+    /// the log. A log that cannot be read is read again soon, and delays nothing but that.
+    pub async fn follow_records(&self) {
+        if let Err(error) = catch_up(self).await {
+            tracing::debug!(error = &error as &dyn std::error::Error, "the log of records was not read");
+        }
+        self.events_applied().await;
+    }
+}
+
 async fn read(context: &Context, is_bulk: bool) -> Result<(), AgbotError> {
     let mut position = context.reading.records.position().await;
     let began = Instant::now();

@@ -15,6 +15,9 @@ pub mod statistics;
 pub mod status;
 mod tasks;
 
+pub use read::WrittenPolicy;
+pub use served_entries::{SHARED_ORG, ServedEntries};
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,7 +31,6 @@ use evenkeel_wire::exchange::changes::{ChangedResource, ChangesRequest};
 
 use crate::AgbotError;
 use crate::context::Context;
-use served_entries::ServedEntries;
 
 const PAGE: i64 = 1_000;
 /// Pause between two passes.
@@ -58,7 +60,7 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
     require_approval(context).await?;
     publish_key(context).await?;
     let mut next_change = context.client.max_change_id().await? + 1;
-    let served_entries = served_entries::read(context).await?;
+    let served_entries = context.served_entries().await?;
     if !context.reading.is_loaded() {
         context.send_events(status::last_alive(context).await?.into_iter().collect()).await;
     }

@@ -16,7 +16,7 @@ use evenkeel_wire::exchange::node::DepartingNode;
 use evenkeel_wire::exchange::pattern::PatternResponse;
 use evenkeel_wire::exchange::service::ServiceResponse;
 
-use super::served_entries::{self, ServedEntries};
+use super::served_entries::ServedEntries;
 use super::services::Services;
 use super::{facts, full, statistics};
 use crate::context::{Context, EngineHandle};
@@ -132,10 +132,10 @@ pub async fn pattern(
     Ok(events)
 }
 
-/// A deployment policy as if the exchange had it.
+/// A deployment policy as if the exchange had it: the result of [`Context::written_policy`].
 #[derive(Debug)]
 pub enum WrittenPolicy {
-    /// With its services.
+    /// With its services, as the events that would follow the write.
     Readable(Vec<Event>),
     /// The agbot does not serve it.
     NotServed,
@@ -143,29 +143,31 @@ pub enum WrittenPolicy {
     Unreadable(String),
 }
 
-/// Returns a deployment policy as if the exchange had it.
-///
-/// # Errors
-/// When the exchange does not respond.
-pub async fn written_policy(
-    context: &Context,
-    id: &PolicyId,
-    document: &DeploymentPolicyResponse,
-) -> Result<WrittenPolicy, ClientError> {
-    let served_entries = served_entries::read(context).await?;
-    let facts = match policy_facts(&served_entries, id, document) {
-        None => return Ok(WrittenPolicy::NotServed),
-        Some(Err(error)) => return Ok(WrittenPolicy::Unreadable(error)),
-        Some(Ok(facts)) => facts,
-    };
-    // The write will rank by them, too.
-    let mut events = statistics_for([&facts], context).await?;
-    let mut services = Services::seen_from(id.org());
-    services.read(context, BTreeSet::from([facts.service.clone()])).await?;
-    events.extend(services.take_events());
-    let last_updated = facts.last_updated.or_else(|| Some(context.now()));
-    events.push(policy_changed(DeploymentPolicyFacts { last_updated, ..facts }));
-    Ok(WrittenPolicy::Readable(events))
+impl Context {
+    /// Returns a deployment policy as if the exchange had it, so that its write can be planned.
+    ///
+    /// # Errors
+    /// When the exchange does not respond.
+    pub async fn written_policy(
+        &self,
+        id: &PolicyId,
+        document: &DeploymentPolicyResponse,
+    ) -> Result<WrittenPolicy, ClientError> {
+        let served_entries = self.served_entries().await?;
+        let facts = match policy_facts(&served_entries, id, document) {
+            None => return Ok(WrittenPolicy::NotServed),
+            Some(Err(error)) => return Ok(WrittenPolicy::Unreadable(error)),
+            Some(Ok(facts)) => facts,
+        };
+        // The write will rank by them, too.
+        let mut events = statistics_for([&facts], self).await?;
+        let mut services = Services::seen_from(id.org());
+        services.read(self, BTreeSet::from([facts.service.clone()])).await?;
+        events.extend(services.take_events());
+        let last_updated = facts.last_updated.or_else(|| Some(self.now()));
+        events.push(policy_changed(DeploymentPolicyFacts { last_updated, ..facts }));
+        Ok(WrittenPolicy::Readable(events))
+    }
 }
 
 pub(super) fn policy_facts(

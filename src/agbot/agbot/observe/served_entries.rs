@@ -11,7 +11,7 @@ use evenkeel_wire::exchange::agbot::{ServedPattern, ServedPolicy};
 use crate::context::Context;
 
 /// The organization whose services, patterns and policies are for the nodes of every organization.
-pub(crate) const SHARED_ORG: &str = "IBM";
+pub const SHARED_ORG: &str = "IBM";
 
 /// Organization → name or `*` → node organizations.
 pub(super) type Entries = BTreeMap<String, BTreeMap<String, BTreeSet<OrgId>>>;
@@ -104,24 +104,22 @@ fn put(entries: &mut Entries, org: String, name: String, node_org: String) {
     entries.entry(org).or_default().entry(name).or_default().insert(node_org);
 }
 
-/// Reads the served entries of this agbot from the exchange.
-///
-/// # Errors
-/// When the exchange does not respond.
-pub async fn read(context: &Context) -> Result<ServedEntries, ClientError> {
-    let mut served_entries =
-        ServedEntries { own_org: context.settings.org.clone(), ..ServedEntries::default() };
-    let entries =
-        context.client.list_served_policies(&context.settings.org, &context.settings.id, false).await?;
-    for entry in entries.into_values() {
-        served_entries.add(entry);
+impl Context {
+    /// Reads the served entries of this agbot from the exchange.
+    ///
+    /// # Errors
+    /// When the exchange does not respond.
+    pub async fn served_entries(&self) -> Result<ServedEntries, ClientError> {
+        let (org, id) = (&self.settings.org, &self.settings.id);
+        let mut served_entries = ServedEntries { own_org: org.clone(), ..ServedEntries::default() };
+        for entry in self.client.list_served_policies(org, id, false).await?.into_values() {
+            served_entries.add(entry);
+        }
+        for entry in self.client.list_served_patterns(org, id, false).await?.into_values() {
+            served_entries.add_pattern(entry);
+        }
+        Ok(served_entries)
     }
-    let entries =
-        context.client.list_served_patterns(&context.settings.org, &context.settings.id, false).await?;
-    for entry in entries.into_values() {
-        served_entries.add_pattern(entry);
-    }
-    Ok(served_entries)
 }
 
 #[cfg(test)]

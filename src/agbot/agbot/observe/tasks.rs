@@ -112,7 +112,7 @@ fn wrong_publications(model: &Model, node: &NodeId, found: &[NodeTask]) -> Vec<P
             group => Part::Group(GroupId::new(node.org(), group)),
         };
         let partition = model.partition_of_unit(&UnitId { policy, part });
-        Some(Publication { node: node.clone(), task, partition })
+        Some(Publication { node: node.clone(), task, partition, agreement: None })
     });
     changed.chain(gone).collect()
 }
