@@ -13,6 +13,7 @@ use evenkeel_wire::agbot::health::HealthReport;
 
 use super::{
     FIRST_PAUSE, LONGEST_PAUSE, PassError, SIGNAL_ONLY, Signals, canceled_if_ended, failed, jittered,
+    presence,
 };
 use crate::{
     AgentSettings,
@@ -113,6 +114,8 @@ impl NodeRecord {
         };
         let Parts { hub, handle, .. } = &self.parts;
         if self.is_first {
+            // Before the key makes the node visible: nothing is to be placed on it, and moved away again, until it has joined.
+            presence::announce(hub, handle).await?;
             self.reconcile_agreements().await?;
         }
         let facts = join::join(hub, &wanted).await?;

@@ -7,7 +7,8 @@ use evenkeel_runtime::worker::Worker;
 use evenkeel_wire::exchange::node_report::{NodeMonitorState, PutNodeReport};
 
 use super::{
-    FIRST_PAUSE, LONGEST_PAUSE, SIGNAL_ONLY, Signals, canceled_if_ended, failed, jittered, tasks::TaskReader,
+    FIRST_PAUSE, LONGEST_PAUSE, PassError, SIGNAL_ONLY, Signals, canceled_if_ended, failed, jittered,
+    tasks::TaskReader,
 };
 use crate::{
     clock,
@@ -128,6 +129,16 @@ fn wanted(journal: &mut Journal, is_joined: bool, now: u64) -> (NodeMonitorState
     match is_joined && has_reported {
         true => (NodeMonitorState::Idle, None),
         false => (NodeMonitorState::Init, Some(SETTLING_PAUSE)),
+    }
+}
+
+/// Reports the monitor state of an agent that has not joined yet. Third-party exchanges know none.
+pub(super) async fn announce(hub: &Hub, handle: &Handle) -> Result<(), PassError> {
+    let now = clock::now_secs();
+    let (state, _) = handle.with(move |journal| wanted(journal, false, now)).await?;
+    match report(hub, state).await {
+        Err(error) if matches!(error.status(), Some(400 | 403..=405)) => Ok(()),
+        outcome => Ok(outcome?),
     }
 }
 
