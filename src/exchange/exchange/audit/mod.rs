@@ -3,6 +3,7 @@
 //! [`request`] knows what a request is about, [`seal`] gives records their numbers and hashes afterwards. Source:
 //! docs/adr/0012-audit-records-are-sealed-afterwards.md.
 
+pub(crate) mod reason;
 pub(crate) mod request;
 pub(crate) mod seal;
 

@@ -9,13 +9,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use evenkeel_access::{Caller, ROOT_ORG, Role};
+use evenkeel_access::{AssignedRole, Caller, ROOT_ORG, Role};
 use evenkeel_api::{AuditFacts, AuditedOperation, Effect};
 use evenkeel_exchange_store::audit::NewAuditRecord;
 use evenkeel_exchange_store::audit_state::{AuditedResource, Subject};
+use evenkeel_exchange_store::document_revision::NewRevision;
 use http::{Method, StatusCode};
 use jiff::Timestamp;
 
+use super::reason::Reason;
+use crate::settings::RevisionSettings;
 use crate::{ApiError, Exchange};
 
 /// Longest text that a record takes over from a request.
@@ -29,25 +32,32 @@ pub(crate) struct AuditedRequest {
     facts: AuditFacts,
     org: String,
     subject: Option<AuditedResource>,
+    /// Reason that the caller gave.
+    reason: Reason,
     is_recorded: AtomicBool,
 }
 
 impl AuditedRequest {
+    /// The request of an operation.
+    ///
+    /// # Errors
+    /// 400 when its reason cannot be recorded.
     pub(crate) fn new(
         operation: AuditedOperation,
         request: &Request,
         path: &[String],
         caller: Arc<Caller>,
         address: Option<IpAddr>,
-    ) -> AuditedRequest {
-        AuditedRequest {
+    ) -> Result<AuditedRequest, ApiError> {
+        Ok(AuditedRequest {
             address: address.map(|address| address.to_string()).unwrap_or_default(),
             facts: AuditFacts::of(operation, request.method(), request.uri(), request.headers()),
             org: cut(path.first().map_or(ROOT_ORG, String::as_str)),
             subject: subject(operation.subject.and_then(Subject::named), path),
+            reason: Reason::of(request.headers())?,
             is_recorded: AtomicBool::new(false),
             caller,
-        }
+        })
     }
 
     /// The request of a caller who was identified again.
@@ -74,6 +84,7 @@ impl AuditedRequest {
             },
             org: cut(&caller.org),
             subject: subject(Some(Subject::Account), &path),
+            reason: Reason::default(),
             is_recorded: AtomicBool::new(false),
             caller: Arc::new(caller),
         }
@@ -92,6 +103,33 @@ impl AuditedRequest {
     /// Returns true if success means that the resource no longer exists.
     pub(crate) fn leaves_nothing(&self) -> bool {
         self.facts.operation.effect == Effect::Removes
+    }
+
+    /// Returns true if the write of a document is that of a person, so that it gets a revision. A node's change of its policy is one as
+    /// well: a user makes it with the node's credentials; its first policy, which a registration writes, is not.
+    pub(crate) fn revises(&self, subject: &AuditedResource, has_document: bool) -> bool {
+        // With the organization its revisions end, too.
+        let is_lasting = !(subject.kind == Subject::Organization && self.leaves_nothing());
+        let is_of_person = match self.caller.role {
+            Role::Node => subject.kind == Subject::NodePolicy && has_document,
+            _ => self.caller.is_person(),
+        };
+        subject.kind.has_revisions() && is_lasting && is_of_person
+    }
+
+    /// The revision that the write adds if it changes the document.
+    pub(crate) fn revision<'a>(
+        &'a self,
+        before: Option<&'a str>,
+        settings: &RevisionSettings,
+        now: Timestamp,
+    ) -> NewRevision<'a> {
+        NewRevision {
+            before,
+            reason: self.reason.text(),
+            limits: settings.limits,
+            kept_since: settings.kept_since(now),
+        }
     }
 
     /// The record of success.
@@ -169,10 +207,16 @@ fn role_word(caller: &Caller) -> &'static str {
         Role::Root => "root",
         Role::HubAdmin => "hub administrator",
         Role::OrgAdmin => "organization administrator",
-        Role::User => "user",
+        Role::User => match caller.assigned_role() {
+            None => "user",
+            Some(AssignedRole::Viewer) => "user limited to viewer",
+            Some(AssignedRole::Deployer(_)) => "user limited to deployer",
+        },
         Role::Node => "node",
         Role::Agbot => "agbot",
         Role::UnapprovedAgbot => "unapproved agbot",
+        Role::Viewer => "viewer",
+        Role::Deployer => "deployer",
     }
 }
 
@@ -199,12 +243,16 @@ mod tests {
 
     #[test]
     fn record_names_the_api_key_of_a_login() {
-        let person =
-            Caller { role: Role::OrgAdmin, org: "o".into(), id: "a".into(), owner: None, api_key: None };
+        let person = Caller::new(Role::OrgAdmin, "o", "a");
         assert_eq!(role_text(&person), "organization administrator");
         let by_key = Caller { api_key: Some("7d1".into()), ..person };
         assert_eq!(role_text(&by_key), "organization administrator with API key 7d1");
         assert_eq!(by_key.to_string(), "o/a");
+        let limited = Caller { api_key: Some("7d1".into()), ..Caller::new(Role::User, "o", "u") };
+        let limited = limited.limited(None, Some(AssignedRole::Viewer));
+        assert_eq!(role_text(&limited), "user limited to viewer with API key 7d1");
+        let viewer = Caller::new(Role::User, "o", "v").limited(Some(AssignedRole::Viewer), None);
+        assert_eq!(role_text(&viewer), "viewer");
     }
 
     #[test]
