@@ -49,10 +49,18 @@ fn kind(access: Access) -> FactKind {
         | Access::AdminAction
         | Access::MyOrgs
         | Access::AuditRead
+        | Access::PlanApprovalsRead
+        | Access::PlanApprovalWrite
         | Access::ActionRecord => FactKind::Org,
-        Access::UserRead | Access::UserCreate | Access::UserWrite => FactKind::User,
+        Access::UserRead
+        | Access::UserCreate
+        | Access::UserWrite
+        | Access::PasswordWrite
+        | Access::ApiKeyRead
+        | Access::ApiKeyWrite => FactKind::User,
         Access::NodesRead
         | Access::NodeRead
+        | Access::NodeMessagesRead
         | Access::NodeWrite
         | Access::NodeOrchestrationWrite
         | Access::NodeTaskPublish
@@ -62,18 +70,23 @@ fn kind(access: Access) -> FactKind {
         | Access::NodesSearch
         | Access::NodeReportsRead => FactKind::Node,
         Access::AgbotApprove
+        | Access::AgbotApprovalsRead
         | Access::AgbotRead
+        | Access::AgbotMessagesRead
         | Access::AgbotWrite
         | Access::AgbotMessage
         | Access::AgreementConfirm => FactKind::Agbot,
         Access::ServicesList
         | Access::ServiceRead
         | Access::ServiceSecretsRead
+        | Access::ServiceRevisionsRead
         | Access::ServiceCreate
         | Access::ServiceWrite => FactKind::Service,
-        Access::PatternsList | Access::PatternRead | Access::PatternCreate | Access::PatternWrite => {
-            FactKind::Pattern
-        }
+        Access::PatternsList
+        | Access::PatternRead
+        | Access::PatternRevisionsRead
+        | Access::PatternCreate
+        | Access::PatternWrite => FactKind::Pattern,
         Access::DeploymentPolicyRead | Access::DeploymentPolicyCreate | Access::DeploymentPolicyWrite => {
             FactKind::DeploymentPolicy
         }

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_access::{Caller, LoginKind, Role, is_reserved_name, is_root};
+use evenkeel_access::{AssignedRole, Caller, LoginKind, Role, is_reserved_name, is_root};
 use evenkeel_exchange_store::identity::{self, IdentityKind};
 use evenkeel_exchange_store::permitted::{Login, Permitted};
 use evenkeel_exchange_store::provided_account::{self, ProvidedAccount, Subject};
@@ -173,8 +173,7 @@ impl BearerLogins {
             .read(async |connection| provided_account::find_by_subject(connection, org, who).await)
             .await?;
         let wanted = wanted(person, rule, found.as_ref());
-        let caller =
-            Caller { role, org: org.to_owned(), id: wanted.name.clone(), owner: None, api_key: None };
+        let caller = Caller::new(role, org, &wanted.name).limited(wanted.role.clone(), None);
         if found.as_ref() != Some(&wanted) {
             let may_link = self.provider.settings().link_existing_users;
             let audited = Arc::new(AuditedRequest::of_login(caller.clone(), address));
@@ -206,6 +205,19 @@ fn wanted(person: &Person, rule: &GroupRole, found: Option<&ProvidedAccount>) ->
         email: person.email.clone().unwrap_or(known_email),
         is_admin: matches!(rule.role, evenkeel_oidc::Role::Root | evenkeel_oidc::Role::OrgAdmin),
         is_hub_admin: matches!(rule.role, evenkeel_oidc::Role::Root | evenkeel_oidc::Role::HubAdmin),
+        role: assigned_role(rule),
+    }
+}
+
+/// Returns the role that limits the members of a group. The settings were checked when the provider was set up.
+fn assigned_role(rule: &GroupRole) -> Option<AssignedRole> {
+    match rule.role {
+        evenkeel_oidc::Role::Viewer => Some(AssignedRole::Viewer),
+        evenkeel_oidc::Role::Deployer => Some(AssignedRole::Deployer(rule.policies.clone())),
+        evenkeel_oidc::Role::Root
+        | evenkeel_oidc::Role::HubAdmin
+        | evenkeel_oidc::Role::OrgAdmin
+        | evenkeel_oidc::Role::User => None,
     }
 }
 
@@ -214,7 +226,8 @@ fn role(role: evenkeel_oidc::Role) -> Role {
         evenkeel_oidc::Role::Root => Role::Root,
         evenkeel_oidc::Role::HubAdmin => Role::HubAdmin,
         evenkeel_oidc::Role::OrgAdmin => Role::OrgAdmin,
-        evenkeel_oidc::Role::User => Role::User,
+        // Of the last two, their assigned role is the limit.
+        evenkeel_oidc::Role::User | evenkeel_oidc::Role::Viewer | evenkeel_oidc::Role::Deployer => Role::User,
     }
 }
 

@@ -13,6 +13,7 @@ use evenkeel_exchange_store::departure;
 use evenkeel_exchange_store::identity::{self, Identity, IdentityKind};
 use evenkeel_http_server::limit::{FailedLogins, LoginFailure, client_prefix};
 use evenkeel_store::{Database, StoreError};
+use jiff::Timestamp;
 use subtle::ConstantTimeEq;
 use tokio::sync::watch;
 
@@ -68,6 +69,8 @@ impl Attempt<'_> {
 struct Checked {
     verifier: [u8; 32],
     caller: Arc<Caller>,
+    /// When the API key of the login ends; none if it does not.
+    expires_at: Option<Timestamp>,
 }
 
 /// Identifies callers by their credentials.
@@ -146,14 +149,17 @@ impl Credentials {
             None => (&self.checked, login.who()),
         };
         if let Some(found) = checked.get(slot)
+            && found.expires_at.is_none_or(|end| Timestamp::now() < end)
             && bool::from(found.verifier.ct_eq(&verifier))
         {
             return Ok(found.caller);
         }
         let position = self.withdrawals.position();
         // Rare and large: it must not make the path of every request large, too.
-        let caller = Box::pin(self.check(&login, verifier, address, limiter)).await?;
-        checked.insert(slot.to_owned(), Checked { verifier, caller: caller.clone() });
+        let identity = Box::pin(self.check(&login, verifier, address, limiter)).await?;
+        let expires_at = identity.expires_at;
+        let caller = Arc::new(caller(login.org(), identity));
+        checked.insert(slot.to_owned(), Checked { verifier, caller: caller.clone(), expires_at });
         self.proven.insert(verifier, ());
         if self.withdrawals.concern(&caller, position) {
             checked.forget(slot);
@@ -170,7 +176,7 @@ impl Credentials {
         verifier: [u8; 32],
         address: Option<IpAddr>,
         limiter: &Limiter,
-    ) -> Result<Arc<Caller>, ApiError> {
+    ) -> Result<Identity, ApiError> {
         let is_api_key = login.id() == API_KEY_LOGIN;
         let is_proven = self.proven.get(&verifier).is_some();
         let prefix = address.map(client_prefix);
@@ -193,7 +199,7 @@ impl Credentials {
         let found =
             if is_api_key { self.check_api_key(&attempt).await } else { self.check_secret(&attempt).await };
         match found? {
-            Ok(caller) => Ok(Arc::new(caller)),
+            Ok(identity) => Ok(identity),
             Err(failure) => {
                 self.proven.forget(&verifier);
                 count_failure();
@@ -245,22 +251,14 @@ impl Credentials {
         if !is_its && self.removals.load(Ordering::SeqCst) == removals {
             self.refused_departures.insert(verifier, ());
         }
-        let caller =
-            Caller { role: Role::Node, org: org.to_owned(), id: id.to_owned(), owner: None, api_key: None };
-        Ok(is_its.then(|| Arc::new(caller)))
+        Ok(is_its.then(|| Arc::new(Caller::new(Role::Node, org, id))))
     }
 
     /// Remembers root, whose password was checked or set a moment ago.
     pub(crate) fn remember_root(&self, password: &str) {
         let login = Login::new(ROOT_ORG, ROOT_NAME, password);
-        let caller = Caller {
-            role: Role::Root,
-            org: ROOT_ORG.to_owned(),
-            id: ROOT_NAME.to_owned(),
-            owner: None,
-            api_key: None,
-        };
-        let checked = Checked { verifier: self.verifier(&login), caller: Arc::new(caller) };
+        let caller = Caller::new(Role::Root, ROOT_ORG, ROOT_NAME);
+        let checked = Checked { verifier: self.verifier(&login), caller: Arc::new(caller), expires_at: None };
         self.checked.insert(login.who().to_owned(), checked);
     }
 
@@ -311,7 +309,7 @@ impl Credentials {
         *blake3::keyed_hash(&self.process_key, login.text().as_bytes()).as_bytes()
     }
 
-    async fn check_secret(&self, attempt: &Attempt<'_>) -> Result<Result<Caller, LoginFailure>, ApiError> {
+    async fn check_secret(&self, attempt: &Attempt<'_>) -> Result<Result<Identity, LoginFailure>, ApiError> {
         let login = attempt.login;
         if (login.org(), login.id()) == (ROOT_ORG, ROOT_NAME) {
             self.root_settled().await?;
@@ -336,7 +334,7 @@ impl Credentials {
                 })
                 .await?;
         }
-        Ok(Ok(caller(login.org(), identity)))
+        Ok(Ok(identity))
     }
 
     /// Refuses a login that has no secret to compare with, in the time of one that has.
@@ -349,15 +347,15 @@ impl Credentials {
         Ok(Err(failure))
     }
 
-    async fn check_api_key(&self, attempt: &Attempt<'_>) -> Result<Result<Caller, LoginFailure>, ApiError> {
-        let login = attempt.login;
+    async fn check_api_key(&self, attempt: &Attempt<'_>) -> Result<Result<Identity, LoginFailure>, ApiError> {
+        let (login, now) = (attempt.login, Timestamp::now());
         let hash = self.hasher.keyed(login.secret());
         let found = self
             .database
-            .read(async |connection| identity::find_by_api_key(connection, login.org(), &hash).await)
+            .read(async |connection| identity::find_by_api_key(connection, login.org(), &hash, now).await)
             .await?;
         if let Some(identity) = found {
-            return Ok(Ok(caller(login.org(), identity)));
+            return Ok(Ok(identity));
         }
         let imported = self
             .database
@@ -369,14 +367,15 @@ impl Credentials {
         for identity in imported {
             let stored = identity.secret_hash.clone().unwrap_or_default();
             if self.hasher.verify_in(attempt.class(), login.secret(), &stored, || attempt.check()).await? {
-                return Ok(Ok(caller(login.org(), identity)));
+                return Ok(Ok(identity));
             }
         }
         Ok(Err(LoginFailure::WrongSecret))
     }
 }
 
-fn caller(org: &str, identity: Identity) -> Caller {
+/// Returns the caller that an identity of an organization is.
+pub(crate) fn caller(org: &str, identity: Identity) -> Caller {
     let role = match identity.kind {
         IdentityKind::Node => Role::Node,
         IdentityKind::Agbot if identity.is_approved => Role::Agbot,
@@ -387,7 +386,8 @@ fn caller(org: &str, identity: Identity) -> Caller {
         IdentityKind::Account => Role::User,
     };
     let api_key = identity.api_key.map(|id| id.to_string().into());
-    Caller { role, org: org.to_owned(), id: identity.id, owner: identity.owner, api_key }
+    let caller = Caller { owner: identity.owner, api_key, ..Caller::new(role, org, &identity.id) };
+    caller.limited(identity.role, identity.key_role)
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -17,6 +17,7 @@ mod withdrawals;
 
 pub(crate) use bearer::BearerLogins;
 pub use credentials::Credentials;
+pub(crate) use credentials::caller as caller_of;
 pub(crate) use forwarded::{ActingAgbot, confirm_agbot, is_by_agbot};
 pub use hash::SecretHasher;
 pub(crate) use layer::{Authenticated, ClientAddress, authenticate, authenticate_departed};

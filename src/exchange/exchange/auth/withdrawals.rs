@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     fn caller(org: &str, id: &str) -> Caller {
-        Caller { role: Role::User, org: org.to_owned(), id: id.to_owned(), owner: None, api_key: None }
+        Caller::new(Role::User, org, id)
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod password;
 mod read;
 mod write;
 
-use evenkeel_access::{AccountFacts, Caller, sees_account};
+use evenkeel_access::{AccountFacts, AccountRows, AssignedRole, Caller, sees_account};
 use evenkeel_exchange_store::account::{self, AccountRow};
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_wire::exchange::user::UsersResponse;
@@ -101,6 +101,35 @@ fn facts(account: &AccountRow) -> AccountFacts<'_> {
     }
 }
 
+/// Reads the role in a request; none inside for that of an ordinary user, none at all when the request names none.
+///
+/// # Errors
+/// 400 naming the member and the rule.
+#[expect(clippy::option_option, reason = "no role in the request, and the word for no role, differ")]
+fn read_role(
+    name: Option<&str>,
+    policies: Option<&[String]>,
+) -> Result<Option<Option<AssignedRole>>, ApiError> {
+    match (name, policies) {
+        (None, None) => Ok(None),
+        (None, Some(_)) => Err(ApiError::invalid_input("policies: can only be given with role")),
+        (Some(name), policies) => {
+            let role = AssignedRole::read(name, policies.unwrap_or_default());
+            role.map(Some).map_err(|error| ApiError::invalid_input(error.to_string()))
+        }
+    }
+}
+
+/// Returns the name of a role as a response shows it.
+fn shown_role(role: Option<&AssignedRole>) -> Option<String> {
+    role.map(|role| role.name().to_owned())
+}
+
+/// Returns the policies of a role as a response shows them.
+fn shown_policies(role: Option<&AssignedRole>) -> Option<Vec<String>> {
+    role.map(AssignedRole::policies).filter(|policies| !policies.is_empty())
+}
+
 /// Finds an account as far as the caller sees it.
 async fn find_visible(
     exchange: &Exchange,
@@ -115,7 +144,10 @@ async fn find_visible(
 async fn find(exchange: &Exchange, org: &str, name: &str) -> Result<Option<AccountRow>, ApiError> {
     Ok(exchange
         .database()
-        .read(async |connection| account::list_accounts(connection, org, Some(name), None, 1).await)
+        .read(async |connection| {
+            let all = AccountRows::default();
+            account::list_accounts(connection, (org, all), Some(name), None, 1).await
+        })
         .await?
         .into_iter()
         .next())

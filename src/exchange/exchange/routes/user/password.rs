@@ -6,6 +6,7 @@ use evenkeel_wire::exchange::user::ChangePassword;
 
 use super::{absent, facts, find};
 use crate::ApiError;
+use crate::auth::demotion::end_sessions;
 use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::notice::forget_login;
@@ -13,7 +14,7 @@ use crate::operation::{ExchangeRequest, Op, ResourcePath};
 
 pub async fn change_password(
     op: Op<ResourcePath>,
-    permission: Permission<right::UserWrite>,
+    permission: Permission<right::PasswordWrite>,
     Body(request): Body<ChangePassword>,
 ) -> Result<Created, ApiError> {
     let Op {
@@ -34,7 +35,9 @@ pub async fn change_password(
         stored.updated_at = exchange.now();
         stored.updated_by = caller.to_string();
         account::update_account(&mut tx, &stored).await?;
-        tx.finish([forget_login(org, name)])
+        let mut changes = vec![forget_login(org, name)];
+        changes.extend(end_sessions(&mut tx, (org, name)).await?);
+        tx.finish(changes)
     })
     .await?;
     Ok(created("password updated successfully"))

@@ -1,8 +1,8 @@
 //! Creating, replacing, patching and deleting users.
 
 use evenkeel_access::{
-    Caller, FlagsRefused, LoginKind, Permission, Role, check_flags, is_reserved_name, is_root,
-    may_change_admin_flag, may_change_hub_admin_flag, right, sees_account,
+    Caller, FlagsRefused, LoginKind, Permission, Role, check_flags, check_role, is_reserved_name, is_root,
+    may_assign_role, may_change_admin_flag, may_change_hub_admin_flag, right, sees_account,
 };
 use evenkeel_api::NoContent;
 use evenkeel_exchange_store::account::{self, AccountRow};
@@ -13,13 +13,15 @@ use evenkeel_exchange_store::permitted::CreatesAccounts;
 use evenkeel_wire::exchange::user::{PatchUser, PutUser};
 use uuid::Uuid;
 
-use super::{absent, facts};
-use crate::auth::demotion::{delete_keys_for_others, withdraw_rights};
+use super::{absent, facts, read_role};
+use crate::auth::demotion::{delete_keys_for_others, end_sessions, withdraw_rights};
 use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::feed::row::{agbot_change, node_change};
 use crate::notice::forget_login;
+use crate::operation::authorize::authorized;
 use crate::operation::{ExchangeRequest, Op, ResourcePath};
+use crate::routes::plan_approval::gate::check_removal_of_owner;
 use crate::routes::reference::{check_new_name, check_new_secret};
 use crate::transaction::WriteTx;
 use crate::{ApiError, Exchange};
@@ -52,6 +54,7 @@ pub async fn replace_user(
     let Op {
         request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id: name }, ..
     } = &op;
+    let keeps_role = request.role.is_none();
     let account = checked(exchange, caller, org, name, request).await?;
     if account.email.is_empty() {
         return Err(ApiError::invalid_input("email: must not be empty"));
@@ -63,7 +66,12 @@ pub async fn replace_user(
             let mut changes = vec![forget_login(org, name)];
             match stored {
                 Some(stored) if sees_account(caller, facts(&stored)) => {
+                    // Clients that do not know roles must not lift a limit.
+                    let role = if keeps_role { stored.role } else { account.role.clone() };
+                    let account = AccountRow { role, ..account.clone() };
+                    require_no_role_of_administrator(&account)?;
                     account::update_account(&mut tx, &account).await?;
+                    changes.extend(end_sessions(&mut tx, (org, name)).await?);
                     changes.extend(withdraw_rights(&mut tx, (org, name), is_administrator(&account)).await?);
                 }
                 Some(_) => return Err(not_added(org, name)),
@@ -80,15 +88,19 @@ pub async fn replace_user(
 
 pub async fn patch_user(
     op: Op<ResourcePath>,
-    permission: Permission<right::UserWrite>,
+    permission: Permission<right::PasswordWrite>,
     Body(request): Body<PatchUser>,
 ) -> Result<Created, ApiError> {
     let Op {
         request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id: name }, ..
     } = &op;
     let attribute = attribute_to_change(&request).ok_or_else(|| {
-        ApiError::invalid_input("exactly one of password, email, admin, hubAdmin must be given")
+        ApiError::invalid_input("exactly one of password, email, admin, hubAdmin, role must be given")
     })?;
+    if attribute != "password" {
+        let _: Permission<right::UserWrite> = authorized(&op).await?;
+    }
+    let role = read_role(request.role.as_deref(), request.policies.as_deref())?;
     check_patch(caller, org, name, &request)?;
     check_new_secret(
         exchange,
@@ -107,12 +119,17 @@ pub async fn patch_user(
             "password" => stored.password_hash.clone_from(&password_hash),
             "email" => stored.email = request.email.clone().unwrap_or_default(),
             "admin" => stored.is_admin = request.admin.unwrap_or_default(),
+            "role" => stored.role = role.clone().flatten(),
             _ => stored.is_hub_admin = request.hub_admin.unwrap_or_default(),
         }
+        require_no_role_of_administrator(&stored)?;
         stored.updated_at = exchange.now();
         stored.updated_by = caller.to_string();
         account::update_account(&mut tx, &stored).await?;
         let mut changes = vec![forget_login(org, name)];
+        if attribute == "password" {
+            changes.extend(end_sessions(&mut tx, (org, name)).await?);
+        }
         changes.extend(withdraw_rights(&mut tx, (org, name), is_administrator(&stored)).await?);
         tx.finish(changes)
     })
@@ -140,6 +157,7 @@ pub async fn delete_user(
         if !stored.is_some_and(|stored| sees_account(caller, facts(&stored))) {
             return Err(absent(org, name));
         }
+        check_removal_of_owner(&mut tx, (caller, org), name).await?;
         let mut changes: Vec<Change> = vec![forget_login(org, name)];
         let owned = account::list_owned_logins(&mut tx, org, name).await?;
         // The nodes go with their owner, and their agents do not know that yet.
@@ -159,6 +177,14 @@ pub async fn delete_user(
 
 fn is_administrator(account: &AccountRow) -> bool {
     account.is_admin || account.is_hub_admin
+}
+
+/// Refuses an administrator with a role, whichever of the two it had before.
+fn require_no_role_of_administrator(account: &AccountRow) -> Result<(), ApiError> {
+    if account.role.is_some() && is_administrator(account) {
+        return Err(refused(FlagsRefused::RoleOfAdministrator));
+    }
+    Ok(())
 }
 
 fn check_name(exchange: &Exchange, name: &str) -> Result<(), ApiError> {
@@ -187,6 +213,11 @@ async fn checked(
         return Err(refused(FlagsRefused::AdminByNonAdmin));
     }
     check_flags(caller, org, request.admin, request.hub_admin).map_err(refused)?;
+    let role = read_role(request.role.as_deref(), request.policies.as_deref())?;
+    if role.is_some() {
+        let is_administrator = role != Some(None) && (request.admin || request.hub_admin);
+        check_role(caller, org, is_administrator).map_err(refused)?;
+    }
     Ok(AccountRow {
         org: org.to_owned(),
         name: name.to_owned(),
@@ -195,19 +226,29 @@ async fn checked(
         email,
         is_admin: request.admin,
         is_hub_admin: request.hub_admin,
+        role: role.flatten(),
         updated_at: exchange.now(),
         updated_by: caller.to_string(),
     })
 }
 
 fn refused(reason: FlagsRefused) -> ApiError {
-    ApiError::invalid_input(match reason {
+    let text = match reason {
         FlagsRefused::AdminByNonAdmin => "a user without admin privilege can not give admin privilege",
         FlagsRefused::PlainInRootOrg => "Only the root user and hub admins can exist in the root org",
         FlagsRefused::HubAdminByOther => "This user does not have permissions to make Hub Admins",
         FlagsRefused::HubAdminOutsideRootOrg => "Hub Admin users must be created in the root org",
         FlagsRefused::PlainByHubAdmin => "Hub Admins create and change administrators only",
-    })
+        FlagsRefused::RoleOfAdministrator => {
+            "role: an administrator has no role: set admin to false before role, or role to user before admin"
+        }
+        FlagsRefused::RoleByOther => {
+            return ApiError::access_denied(
+                "role: only administrators of the organization give roles to its users",
+            );
+        }
+    };
+    ApiError::invalid_input(text)
 }
 
 /// Inserts an account whose name is not used by another login.
@@ -236,6 +277,7 @@ fn attribute_to_change(request: &PatchUser) -> Option<&'static str> {
         ("email", request.email.is_some()),
         ("hubAdmin", request.hub_admin.is_some()),
         ("password", request.password.is_some()),
+        ("role", request.role.is_some() || request.policies.is_some()),
     ]
     .into_iter()
     .filter(|(_, is_given)| *is_given);
@@ -249,8 +291,11 @@ fn check_patch(caller: &Caller, org: &str, name: &str, request: &PatchUser) -> R
     if is_root(org, name) && (changes_flags || caller.role != Role::Root) {
         return Err(ApiError::invalid_input(format!("user '{name}' not updated")));
     }
-    if request.admin == Some(true) && matches!(caller.role, Role::HubAdmin | Role::User) {
+    if request.admin == Some(true) && !caller.is_admin_of(org) {
         return Err(refused(FlagsRefused::AdminByNonAdmin));
+    }
+    if request.role.is_some() {
+        check_role(caller, org, false).map_err(refused)?;
     }
     if request.email.as_deref() == Some("") {
         return Err(ApiError::invalid_input("email: must not be empty"));
@@ -265,6 +310,7 @@ fn may_patch(caller: &Caller, stored: &AccountRow, attribute: &str) -> bool {
     match attribute {
         "admin" => may_change_admin_flag(caller, facts(stored)),
         "hubAdmin" => may_change_hub_admin_flag(caller, facts(stored)),
+        "role" => may_assign_role(caller, facts(stored)),
         _ => sees_account(caller, facts(stored)),
     }
 }
