@@ -25,6 +25,7 @@ use crate::error::{Created, created};
 use crate::extract::{Body, Parameters, Query};
 use crate::operation::row::{get, post};
 use crate::operation::{ExchangeRequest, Op, Operation, OrgPath};
+use crate::routes::plan_approval::gate::check_action as check_action_approval;
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "audit";
@@ -58,6 +59,9 @@ pub fn operations() -> Vec<Operation> {
             .header(FORWARDED_BY, "Credentials of the agbot, in the form of `Authorization`.", "Basic b3JnL2FnYm90OnRva2Vu"),
     ]
 }
+
+/// Status of the record of an action that is about to be carried out.
+const BEGUN: u16 = 202;
 
 /// Longest name of an operation.
 const LONGEST_NAME: usize = 64;
@@ -110,6 +114,10 @@ async fn record_action(
         state_before: None,
     };
     op.write(&permission, "audit.record_action", async |mut tx| {
+        if request.status == BEGUN {
+            let action = (request.operation.as_str(), request.resource.as_str());
+            check_action_approval(&mut tx, (caller, org), action).await?;
+        }
         if audit::insert_action(&mut tx, action, record.recorded_at).await? {
             audit::insert_records(&mut tx, std::slice::from_ref(&record)).await?;
         }
@@ -168,7 +176,7 @@ async fn list_records(
     // A read after a write finds its record.
     seal_all(exchange.database()).await?;
     let database = exchange.database();
-    if caller.role == Role::OrgAdmin {
+    if !matches!(caller.role, Role::Root | Role::HubAdmin) {
         // Records of an earlier organization with the same name are not readable.
         let chain = database.read(async |connection| audit_chain::find_chain(connection, &org).await).await?;
         after = after.max(chain.map_or(0, |chain| chain.opened_at - 1));

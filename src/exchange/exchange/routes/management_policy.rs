@@ -24,6 +24,7 @@ use evenkeel_wire::exchange::utility::ApiResponse;
 use jiff::Timestamp;
 use serde_json::json;
 
+use super::page_query::Paging;
 use super::pages::{self, LARGE_PAGE_ROWS, Page};
 use super::reference::WriteWarnings;
 use super::shape::{attribute_of, pattern_or_exact, require_below_limit, show_absent_lists};
@@ -72,11 +73,14 @@ pub fn operations() -> Vec<Operation> {
 }
 
 async fn list_management_policies(
-    op: Op<OrgPath, Query<ManagementPoliciesQuery>>,
+    op: Op<OrgPath, (Query<ManagementPoliciesQuery>, Paging)>,
     _: Permission<right::ManagementPolicyRead>,
 ) -> Result<List<ManagementPoliciesResponse>, ApiError> {
-    let Op { request: ExchangeRequest { exchange, .. }, path: OrgPath { org }, parameters: Query(query) } =
-        op;
+    let Op {
+        request: ExchangeRequest { exchange, .. },
+        path: OrgPath { org },
+        parameters: (Query(query), paging),
+    } = op;
     let filter = ManagementPolicyFilter {
         id: query.idfilter.map(pattern_or_exact),
         owner: query.owner.map(pattern_or_exact),
@@ -84,26 +88,39 @@ async fn list_management_policies(
         description: query.description.map(pattern_or_exact),
         manifest: query.manifest.map(pattern_or_exact),
     };
-    let wanted = Arc::new((org, filter));
-    pages::list(r#"{"managementPolicy":{"#, r#"},"lastIndex":0}"#, move |after| {
-        page(exchange.clone(), wanted.clone(), after)
-    })
-    .await
+    let shape = pages::object(r#"{"managementPolicy":{"#, LARGE_PAGE_ROWS);
+    let wanted = Arc::new((org.clone(), filter));
+    let counted = (exchange.clone(), wanted.clone());
+    let load = move |after, rows| page(exchange.clone(), wanted.clone(), after, rows);
+    pages::list_or_page((shape, Some(&org)), paging, load, |most| count(counted, most)).await
+}
+
+async fn count(
+    (exchange, wanted): (Exchange, Arc<(String, ManagementPolicyFilter)>),
+    most: i64,
+) -> Result<i64, ApiError> {
+    let (org, filter) = &*wanted;
+    let count = exchange
+        .database()
+        .read(async |connection| management_policy::count(connection, org, filter, most).await)
+        .await?;
+    Ok(count)
 }
 
 async fn page(
     exchange: Exchange,
     wanted: Arc<(String, ManagementPolicyFilter)>,
     after: Option<String>,
+    rows: i64,
 ) -> Result<Page<String>, ApiError> {
     let (org, filter) = &*wanted;
-    let rows = exchange
+    let found = exchange
         .database()
         .read(async |connection| {
-            management_policy::list(connection, org, filter, after.as_deref(), LARGE_PAGE_ROWS).await
+            management_policy::list(connection, org, filter, after.as_deref(), rows).await
         })
         .await?;
-    Ok(Page::object(rows, LARGE_PAGE_ROWS, |row| row.policy.clone(), keyed_response)?)
+    Ok(Page::object(found, rows, |row| row.policy.clone(), keyed_response)?)
 }
 
 async fn get_management_policy(
@@ -125,7 +142,7 @@ async fn get_management_policy(
             Some(_) => Err(absent(&org, &id)),
             None => Ok(Either::First(List::of(
                 true,
-                ManagementPoliciesResponse { management_policy, last_index: 0 },
+                ManagementPoliciesResponse { management_policy, ..Default::default() },
             ))),
         };
     };
@@ -139,7 +156,7 @@ async fn get_management_policy(
     }
     let (key, response) = keyed_response(row);
     let management_policy = BTreeMap::from([(key, response)]);
-    Ok(Either::First(List::of(false, ManagementPoliciesResponse { management_policy, last_index: 0 })))
+    Ok(Either::First(List::of(false, ManagementPoliciesResponse { management_policy, ..Default::default() })))
 }
 
 async fn create_management_policy(

@@ -9,8 +9,11 @@ pub mod ha_group;
 pub mod management_policy;
 pub mod node;
 pub mod organization;
+mod patch;
 pub mod pattern;
+pub mod plan_approval;
 pub mod reference;
+pub mod revision;
 pub mod search;
 pub mod service;
 pub mod shape;
@@ -19,6 +22,7 @@ pub mod utility;
 
 mod document_bytes;
 mod mailbox;
+mod page_query;
 mod pages;
 mod signing_key;
 
@@ -42,5 +46,7 @@ pub fn all() -> Vec<Operation> {
     operations.extend(pattern::operations());
     operations.extend(deployment_policy::operations());
     operations.extend(management_policy::operations());
-    operations
+    operations.extend(plan_approval::operations());
+    operations.extend(revision::operations());
+    operations.into_iter().map(revision::with_reason).collect()
 }

@@ -27,7 +27,7 @@ pub async fn get_status(op: Op, _: Permission<right::AdminStatus>) -> Result<Jso
     let scope = match caller.role {
         Role::Root => Scope::default(),
         Role::HubAdmin => Scope { only_admins: true, ..Scope::default() },
-        Role::OrgAdmin => Scope {
+        Role::OrgAdmin | Role::Viewer | Role::Deployer => Scope {
             node_org: Some(&caller.org),
             agbot_orgs: Some(&shared),
             orgs: Some(&shared),
@@ -78,7 +78,8 @@ pub async fn get_organizations_status(
 ) -> Result<WholeList<OrganizationsStatus>, ApiError> {
     let Op { request: ExchangeRequest { exchange, caller, .. }, .. } = op;
     let shared = [caller.org.clone(), MULTI_TENANT_ORG.to_owned()];
-    let only = (caller.role == Role::OrgAdmin).then(|| Arc::new(shared));
+    let is_of_org = matches!(caller.role, Role::OrgAdmin | Role::Viewer | Role::Deployer);
+    let only = is_of_org.then(|| Arc::new(shared));
     let is_hidden = caller.role == Role::HubAdmin;
     let open = r#"{"msg":"Exchange server operating normally","nodes":{"#;
     pages::list(open, "}}", move |after: Option<String>| {

@@ -20,6 +20,7 @@ use crate::feed::row::agbot_change;
 use crate::operation::row::{delete, get, post, put};
 use crate::operation::{ExchangeRequest, Op, Operation, OrgPath, PartPath, ResourcePath};
 use crate::routes::node::json;
+use crate::routes::page_query::Paging;
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::{MAX_PART, require_length};
 use crate::{ApiError, Exchange};
@@ -58,11 +59,16 @@ pub(super) fn operations() -> Vec<Operation> {
 }
 
 async fn list_agreements(
-    op: Op<ResourcePath>,
+    op: Op<ResourcePath, Paging>,
     _: Permission<right::AgbotRead>,
 ) -> Result<List<AgbotAgreementsResponse>, ApiError> {
-    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id }, .. } = op;
-    read(exchange, Wanted { node: recorded_with(&caller, &org), org, id, agreement: None }).await
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        path: ResourcePath { org, id },
+        parameters: paging,
+    } = op;
+    let wanted = Wanted { node: recorded_with(&caller, &org), org, id, agreement: None };
+    read(exchange, wanted, paging).await
 }
 
 async fn get_agreement(
@@ -74,7 +80,8 @@ async fn get_agreement(
         path: PartPath { org, id, part: agreement },
         ..
     } = op;
-    read(exchange, Wanted { node: recorded_with(&caller, &org), org, id, agreement: Some(agreement) }).await
+    let wanted = Wanted { node: recorded_with(&caller, &org), org, id, agreement: Some(agreement) };
+    read(exchange, wanted, Paging::default()).await
 }
 
 /// Selection of agreements of an agbot.
@@ -92,28 +99,41 @@ fn recorded_with(caller: &Caller, org: &str) -> Option<String> {
     (caller.role == Role::Node && caller.org != org).then(|| caller.to_string())
 }
 
-async fn read(exchange: Exchange, wanted: Wanted) -> Result<List<AgbotAgreementsResponse>, ApiError> {
+async fn read(
+    exchange: Exchange,
+    wanted: Wanted,
+    paging: Paging,
+) -> Result<List<AgbotAgreementsResponse>, ApiError> {
+    let shape = pages::object(r#"{"agreements":{"#, PAGE_ROWS);
     let wanted = Arc::new(wanted);
-    pages::list(r#"{"agreements":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
-        page(exchange.clone(), wanted.clone(), after)
-    })
-    .await
+    let counted = (exchange.clone(), wanted.clone());
+    let load = move |after, rows| page(exchange.clone(), wanted.clone(), after, rows);
+    pages::list_or_page((shape, None), paging, load, |most| count(counted, most)).await
+}
+
+async fn count((exchange, wanted): (Exchange, Arc<Wanted>), most: i64) -> Result<i64, ApiError> {
+    let Wanted { org, id, node, .. } = &*wanted;
+    let count = exchange.database().read(async |connection| {
+        agreement::count_of_agbot(connection, (org, id), node.as_deref(), most).await
+    });
+    Ok(count.await?)
 }
 
 async fn page(
     exchange: Exchange,
     wanted: Arc<Wanted>,
     after: Option<String>,
+    rows: i64,
 ) -> Result<Page<String>, ApiError> {
     let Wanted { org, id, agreement, node } = &*wanted;
     let (one, node, after) = (agreement.as_deref(), node.as_deref(), after.as_deref());
-    let rows = exchange
+    let found = exchange
         .database()
         .read(async |connection| {
-            agreement::list_of_agbot(connection, (org, id), one, node, after, PAGE_ROWS).await
+            agreement::list_of_agbot(connection, (org, id), one, node, after, rows).await
         })
         .await?;
-    Ok(Page::object(rows, PAGE_ROWS, |row| row.agreement.clone(), keyed_response)?)
+    Ok(Page::object(found, rows, |row| row.agreement.clone(), keyed_response)?)
 }
 
 fn keyed_response(row: AgbotAgreementRow) -> (String, AgbotAgreement) {

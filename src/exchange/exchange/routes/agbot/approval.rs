@@ -65,7 +65,7 @@ pub(super) fn operations() -> Vec<Operation> {
 
 async fn list_approvals(
     op: Op<OrgPath, Query<AgbotApprovalsQuery>>,
-    _: Permission<right::AgbotApprove>,
+    _: Permission<right::AgbotApprovalsRead>,
 ) -> Result<Json<AgbotApprovalsResponse>, ApiError> {
     let Op { request: ExchangeRequest { exchange, .. }, path: OrgPath { org }, parameters: Query(query) } =
         op;

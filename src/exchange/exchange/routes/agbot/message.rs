@@ -49,7 +49,7 @@ pub(super) fn operations() -> Vec<Operation> {
 
 async fn list_messages(
     op: Op<ResourcePath, Query<MessagesQuery>>,
-    _: Permission<right::AgbotRead>,
+    _: Permission<right::AgbotMessagesRead>,
 ) -> Result<List<AgbotMessagesResponse>, ApiError> {
     let Op { request: ExchangeRequest { exchange, caller, .. }, path, parameters: Query(query) } = op;
     let senders = seen_senders(&exchange, &caller, &path.org, &path.id).await?;
@@ -86,7 +86,7 @@ async fn page(
 
 async fn get_message(
     op: Op<PartPath>,
-    _: Permission<right::AgbotRead>,
+    _: Permission<right::AgbotMessagesRead>,
 ) -> Result<Json<AgbotMessagesResponse>, ApiError> {
     let Op {
         request: ExchangeRequest { exchange, caller, .. },
@@ -125,7 +125,9 @@ async fn seen_senders(
             let is_own = facts.and_then(|facts| facts.owner) == Some(caller.account());
             Ok(if is_own { Senders::All } else { Senders::OwnedBy(caller.account()) })
         }
-        Role::Root | Role::HubAdmin | Role::OrgAdmin | Role::Agbot => Ok(Senders::All),
+        Role::Root | Role::HubAdmin | Role::OrgAdmin | Role::Agbot | Role::Viewer | Role::Deployer => {
+            Ok(Senders::All)
+        }
     }
 }
 

@@ -16,18 +16,19 @@ use crate::error::{Created, created};
 use crate::extract::Query;
 use crate::operation::{ExchangeRequest, Op, OrgPath, ResourcePath};
 use crate::routes::node::MASKED;
+use crate::routes::page_query::Paging;
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::{attribute, pattern_or_exact};
 use crate::{ApiError, Exchange};
 
 pub(super) async fn list_agbots(
-    op: Op<OrgPath, Query<AgbotsQuery>>,
+    op: Op<OrgPath, (Query<AgbotsQuery>, Paging)>,
     _: Permission<right::AgbotRead>,
 ) -> Result<List<AgbotsResponse>, ApiError> {
     let Op {
         request: ExchangeRequest { exchange, caller, .. },
         path: OrgPath { org },
-        parameters: Query(query),
+        parameters: (Query(query), paging),
     } = op;
     let filter = AgbotFilter {
         id: query.idfilter.map(pattern_or_exact),
@@ -36,33 +37,47 @@ pub(super) async fn list_agbots(
     };
     // A hub admin manages the shared agbots; those of other organizations it may only read one by one.
     let is_hidden = caller.role == Role::HubAdmin && org != MULTI_TENANT_ORG && org != caller.org;
-    let wanted = Arc::new((org, filter, is_hidden));
-    pages::list(r#"{"agbots":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
-        page(exchange.clone(), wanted.clone(), after)
-    })
-    .await
+    let shape = pages::object(r#"{"agbots":{"#, PAGE_ROWS);
+    let wanted = Arc::new((org.clone(), filter, is_hidden));
+    let counted = (exchange.clone(), wanted.clone());
+    let load = move |after, rows| page(exchange.clone(), wanted.clone(), after, rows);
+    pages::list_or_page((shape, Some(&org)), paging, load, |most| count(counted, most)).await
+}
+
+async fn count(
+    (exchange, wanted): (Exchange, Arc<(String, AgbotFilter, bool)>),
+    most: i64,
+) -> Result<i64, ApiError> {
+    let (org, filter, is_hidden) = &*wanted;
+    if *is_hidden {
+        return Ok(0);
+    }
+    let count = exchange
+        .database()
+        .read(async |connection| agbot::count_agbots(connection, org, filter, most).await)
+        .await?;
+    Ok(count)
 }
 
 async fn page(
     exchange: Exchange,
     wanted: Arc<(String, AgbotFilter, bool)>,
     after: Option<String>,
+    rows: i64,
 ) -> Result<Page<String>, ApiError> {
     let (org, filter, is_hidden) = &*wanted;
     if *is_hidden {
         return Ok(Page::new());
     }
-    let rows = exchange
+    let found = exchange
         .database()
-        .read(async |connection| {
-            agbot::list_agbots(connection, org, filter, after.as_deref(), PAGE_ROWS).await
-        })
+        .read(async |connection| agbot::list_agbots(connection, org, filter, after.as_deref(), rows).await)
         .await?;
     let keyed_response = |row| {
         let agbot = response(&exchange, row);
         (agbot.id.clone(), agbot)
     };
-    Ok(Page::object(rows, PAGE_ROWS, |row| row.agbot.clone(), keyed_response)?)
+    Ok(Page::object(found, rows, |row| row.agbot.clone(), keyed_response)?)
 }
 
 pub(super) async fn get_agbot(
@@ -87,7 +102,7 @@ pub(super) async fn get_agbot(
     }
     Ok(Either::First(Json(AgbotsResponse {
         agbots: BTreeMap::from([(response.id.clone(), response)]),
-        last_index: 0,
+        ..Default::default()
     })))
 }
 

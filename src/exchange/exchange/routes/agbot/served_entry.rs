@@ -216,6 +216,6 @@ async fn sees_served(exchange: &Exchange, caller: &Caller, org: &str, agbot: &st
             Ok(facts.and_then(|facts| facts.owner) == Some(caller.account()))
         }
         Role::HubAdmin => Ok(is_own_or_shared(caller, org)),
-        Role::Root | Role::OrgAdmin | Role::Agbot => Ok(true),
+        Role::Root | Role::OrgAdmin | Role::Viewer | Role::Deployer | Role::Agbot => Ok(true),
     }
 }

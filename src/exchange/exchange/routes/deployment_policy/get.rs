@@ -17,42 +17,59 @@ use evenkeel_wire::exchange::user_input::UserInputService;
 use super::absent;
 use crate::extract::Query;
 use crate::operation::{ExchangeRequest, Op, OrgPath, ResourcePath};
+use crate::routes::page_query::Paging;
 use crate::routes::pages::{self, LARGE_PAGE_ROWS, Page};
 use crate::routes::shape::{OneOrAttribute, attribute_of, pattern_or_exact, show_absent_lists};
 use crate::{ApiError, Exchange};
 
 pub(super) async fn list_deployment_policies(
-    op: Op<OrgPath, Query<DeploymentPoliciesQuery>>,
+    op: Op<OrgPath, (Query<DeploymentPoliciesQuery>, Paging)>,
     _: Permission<right::DeploymentPolicyRead>,
 ) -> Result<List<DeploymentPoliciesResponse>, ApiError> {
-    let Op { request: ExchangeRequest { exchange, .. }, path: OrgPath { org }, parameters: Query(query) } =
-        op;
+    let Op {
+        request: ExchangeRequest { exchange, .. },
+        path: OrgPath { org },
+        parameters: (Query(query), paging),
+    } = op;
     let filter = DeploymentPolicyFilter {
         id: query.idfilter.map(pattern_or_exact),
         owner: query.owner.map(pattern_or_exact),
         label: query.label.map(pattern_or_exact),
         description: query.description.map(pattern_or_exact),
     };
-    let wanted = Arc::new((org, filter));
-    pages::list(r#"{"businessPolicy":{"#, r#"},"lastIndex":0}"#, move |after| {
-        page(exchange.clone(), wanted.clone(), after)
-    })
-    .await
+    let shape = pages::object(r#"{"businessPolicy":{"#, LARGE_PAGE_ROWS);
+    let wanted = Arc::new((org.clone(), filter));
+    let counted = (exchange.clone(), wanted.clone());
+    let load = move |after, rows| page(exchange.clone(), wanted.clone(), after, rows);
+    pages::list_or_page((shape, Some(&org)), paging, load, |most| count(counted, most)).await
+}
+
+async fn count(
+    (exchange, wanted): (Exchange, Arc<(String, DeploymentPolicyFilter)>),
+    most: i64,
+) -> Result<i64, ApiError> {
+    let (org, filter) = &*wanted;
+    let count = exchange
+        .database()
+        .read(async |connection| deployment_policy::count(connection, org, filter, most).await)
+        .await?;
+    Ok(count)
 }
 
 async fn page(
     exchange: Exchange,
     wanted: Arc<(String, DeploymentPolicyFilter)>,
     after: Option<String>,
+    rows: i64,
 ) -> Result<Page<String>, ApiError> {
     let (org, filter) = &*wanted;
-    let rows = exchange
+    let found = exchange
         .database()
         .read(async |connection| {
-            deployment_policy::list(connection, org, filter, after.as_deref(), LARGE_PAGE_ROWS).await
+            deployment_policy::list(connection, org, filter, after.as_deref(), rows).await
         })
         .await?;
-    Ok(Page::object(rows, LARGE_PAGE_ROWS, |row| row.policy.clone(), keyed_response)?)
+    Ok(Page::object(found, rows, |row| row.policy.clone(), keyed_response)?)
 }
 
 pub(super) async fn get_deployment_policy(
@@ -74,7 +91,7 @@ pub(super) async fn get_deployment_policy(
             Some(_) => Err(absent(&org, &id)),
             None => Ok(Either::First(List::of(
                 true,
-                DeploymentPoliciesResponse { business_policy, last_index: 0 },
+                DeploymentPoliciesResponse { business_policy, ..Default::default() },
             ))),
         };
     };
@@ -85,7 +102,7 @@ pub(super) async fn get_deployment_policy(
     }
     let (key, response) = keyed_response(row);
     let business_policy = BTreeMap::from([(key, response)]);
-    Ok(Either::First(List::of(false, DeploymentPoliciesResponse { business_policy, last_index: 0 })))
+    Ok(Either::First(List::of(false, DeploymentPoliciesResponse { business_policy, ..Default::default() })))
 }
 
 fn keyed_response(row: DeploymentPolicyRow) -> (String, DeploymentPolicyResponse) {

@@ -21,6 +21,7 @@ use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{ExchangeRequest, Op, ResourcePath};
 use crate::routes::document_bytes::SizeBefore;
+use crate::routes::plan_approval::gate::{GatedRequest, GatedWrite, GivenApproval};
 use crate::routes::reference::{Warned, WriteWarnings, require_user_input, seen_from};
 use evenkeel_domain::orchestration::health_policy::Target;
 
@@ -51,11 +52,15 @@ impl Attribute {
 }
 
 pub(super) async fn patch_deployment_policy(
-    op: Op<ResourcePath>,
+    op: Op<ResourcePath, GivenApproval>,
     permission: Permission<right::DeploymentPolicyWrite>,
     Body(request): Body<PatchDeploymentPolicy>,
 ) -> Result<Warned<Created>, ApiError> {
-    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id }, .. } = &op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        path: ResourcePath { org, id },
+        parameters: given,
+    } = &op;
     let mut warnings = WriteWarnings::new(exchange);
     let basis = request.last_updated.clone();
     let (name, attribute) = first_attribute(org, id, request, &mut warnings)?;
@@ -63,6 +68,7 @@ pub(super) async fn patch_deployment_policy(
     let short = op
         .write(&permission, "deployment_policy.patch", async |mut tx| {
             let mut row = deployment_policy::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
+            given.require(&mut tx, &GatedRequest { exchange, caller, org }, &GatedWrite::Other).await?;
             if basis.as_ref().is_some_and(|basis| *basis != wire_time(row.updated_at)) {
                 let text =
                     format!("the deployment policy {org}/{id} was written since lastUpdated: read it again");

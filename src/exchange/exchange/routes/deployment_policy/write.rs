@@ -27,6 +27,7 @@ use crate::extract::{Body, Query};
 use crate::feed::visibility::POLICY_REMOVAL;
 use crate::operation::{ExchangeRequest, Op, ResourcePath};
 use crate::routes::document_bytes::SizeBefore;
+use crate::routes::plan_approval::gate::{GatedRequest, GatedWrite, GivenApproval};
 use crate::routes::reference::{
     Warned, WriteWarnings, require_services, require_user_input, require_version, seen_from, service_id_base,
 };
@@ -34,11 +35,15 @@ use crate::routes::shape::require_below_limit;
 use evenkeel_domain::orchestration::health_policy::Target;
 
 pub(super) async fn create_deployment_policy(
-    op: Op<ResourcePath>,
+    op: Op<ResourcePath, GivenApproval>,
     permission: Permission<right::DeploymentPolicyCreate>,
     Body(request): Body<PostDeploymentPolicy>,
 ) -> Result<Warned<Created>, ApiError> {
-    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id }, .. } = &op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        path: ResourcePath { org, id },
+        parameters: given,
+    } = &op;
     validate_service(&request.service)?;
     let mut warnings = WriteWarnings::new(exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
@@ -46,6 +51,8 @@ pub(super) async fn create_deployment_policy(
     warnings.add(findings(exchange, (org, id), &json!(request)).await?);
     let short = op
         .write(&permission, "deployment_policy.create", async |mut tx| {
+            let written = GatedWrite::Policy { policy: id, document: &request, before: None };
+            given.require(&mut tx, &GatedRequest { exchange, caller, org }, &written).await?;
             require_references(&mut tx, &request, seen_from(caller, org)).await?;
             lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
             let owned = deployment_policy::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
@@ -76,11 +83,15 @@ pub(super) async fn create_deployment_policy(
 }
 
 pub(super) async fn replace_deployment_policy(
-    op: Op<ResourcePath>,
+    op: Op<ResourcePath, GivenApproval>,
     permission: Permission<right::DeploymentPolicyWrite>,
     Body(request): Body<PostDeploymentPolicy>,
 ) -> Result<Warned<Created>, ApiError> {
-    let Op { request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id }, .. } = &op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        path: ResourcePath { org, id },
+        parameters: given,
+    } = &op;
     validate_service(&request.service)?;
     let mut warnings = WriteWarnings::new(exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
@@ -90,6 +101,9 @@ pub(super) async fn replace_deployment_policy(
         .write(&permission, "deployment_policy.replace", async |mut tx| {
             require_references(&mut tx, &request, seen_from(caller, org)).await?;
             let stored = deployment_policy::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
+            let written =
+                GatedWrite::Policy { policy: id, document: &request, before: Some(stored.updated_at) };
+            given.require(&mut tx, &GatedRequest { exchange, caller, org }, &written).await?;
             let (before, after) = (stored.orchestration.as_ref(), row.orchestration.as_ref());
             require_same_form(&mut tx, (org, id), before, after).await?;
             require_interval(&mut tx, org, after, Target::Workload).await?;
@@ -106,12 +120,19 @@ pub(super) async fn replace_deployment_policy(
 }
 
 pub(super) async fn delete_deployment_policy(
-    op: Op<ResourcePath, Query<RemovalQuery>>,
+    op: Op<ResourcePath, (Query<RemovalQuery>, GivenApproval)>,
     permission: Permission<right::DeploymentPolicyWrite>,
 ) -> Result<NoContent, ApiError> {
-    let Op { path: ResourcePath { org, id }, parameters: Query(query), .. } = &op;
+    let Op {
+        request: ExchangeRequest { exchange, caller, .. },
+        path: ResourcePath { org, id },
+        parameters: (Query(query), given),
+    } = &op;
     let is_forced = query.force == Some(true);
     op.write(&permission, "deployment_policy.delete", async |mut tx| {
+        let stored = deployment_policy::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
+        let written = GatedWrite::Removal { policy: id, before: Some(stored.updated_at) };
+        given.require(&mut tx, &GatedRequest { exchange, caller, org }, &written).await?;
         if !deployment_policy::delete(&mut tx, org, id).await? {
             return Err(absent(org, id));
         }

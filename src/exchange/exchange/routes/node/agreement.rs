@@ -19,6 +19,7 @@ use crate::extract::{Body, Query};
 use crate::feed::row::node_change;
 use crate::operation::row::{delete, get, put};
 use crate::operation::{ExchangeRequest, Op, Operation, PartPath, ResourcePath};
+use crate::routes::page_query::Paging;
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::{MAX_PART, require_length};
 use crate::{ApiError, Exchange};
@@ -53,11 +54,12 @@ pub(super) fn operations() -> Vec<Operation> {
 }
 
 async fn list_agreements(
-    op: Op<ResourcePath>,
+    op: Op<ResourcePath, Paging>,
     _: Permission<right::NodeRead>,
 ) -> Result<List<NodeAgreementsResponse>, ApiError> {
-    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, .. } = op;
-    read(exchange, org, id, None).await
+    let Op { request: ExchangeRequest { exchange, .. }, path: ResourcePath { org, id }, parameters: paging } =
+        op;
+    read(exchange, (org, id, None), paging).await
 }
 
 async fn get_agreement(
@@ -66,34 +68,46 @@ async fn get_agreement(
 ) -> Result<List<NodeAgreementsResponse>, ApiError> {
     let Op { request: ExchangeRequest { exchange, .. }, path: PartPath { org, id, part: agreement }, .. } =
         op;
-    read(exchange, org, id, Some(agreement)).await
+    read(exchange, (org, id, Some(agreement)), Paging::default()).await
 }
+
+/// Organization and id of a node; an agreement of it, or none for all.
+type Wanted = (String, String, Option<String>);
 
 async fn read(
     exchange: Exchange,
-    org: String,
-    id: String,
-    agreement: Option<String>,
+    wanted: Wanted,
+    paging: Paging,
 ) -> Result<List<NodeAgreementsResponse>, ApiError> {
-    let wanted = Arc::new((org, id, agreement));
-    pages::list(r#"{"agreements":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
-        page(exchange.clone(), wanted.clone(), after)
-    })
-    .await
+    let shape = pages::object(r#"{"agreements":{"#, PAGE_ROWS);
+    let wanted = Arc::new(wanted);
+    let counted = (exchange.clone(), wanted.clone());
+    let load = move |after, rows| page(exchange.clone(), wanted.clone(), after, rows);
+    pages::list_or_page((shape, None), paging, load, |most| count(counted, most)).await
+}
+
+async fn count((exchange, wanted): (Exchange, Arc<Wanted>), most: i64) -> Result<i64, ApiError> {
+    let (org, id, _) = &*wanted;
+    let count = exchange
+        .database()
+        .read(async |connection| agreement::count_of_node(connection, org, id, most).await)
+        .await?;
+    Ok(count)
 }
 
 async fn page(
     exchange: Exchange,
-    wanted: Arc<(String, String, Option<String>)>,
+    wanted: Arc<Wanted>,
     after: Option<String>,
+    rows: i64,
 ) -> Result<Page<String>, ApiError> {
     let (org, id, agreement) = &*wanted;
     let (one, after) = (agreement.as_deref(), after.as_deref());
-    let rows = exchange
+    let found = exchange
         .database()
-        .read(async |connection| agreement::list_of_node(connection, org, id, one, after, PAGE_ROWS).await)
+        .read(async |connection| agreement::list_of_node(connection, org, id, one, after, rows).await)
         .await?;
-    Ok(Page::object(rows, PAGE_ROWS, |row| row.agreement.clone(), keyed_response)?)
+    Ok(Page::object(found, rows, |row| row.agreement.clone(), keyed_response)?)
 }
 
 fn keyed_response(row: NodeAgreementRow) -> (String, NodeAgreement) {

@@ -5,22 +5,27 @@
 use std::sync::Arc;
 
 use evenkeel_access::{Permission, right};
-use evenkeel_api::{List, WholeList};
-use evenkeel_exchange_store::node::{JsonText, NodeFilter};
+use evenkeel_api::{Either, List, ListShape, WholeList};
+use evenkeel_exchange_store::node::{JsonText, NodeFilter, count_nodes};
 use evenkeel_exchange_store::node_details::{NodeDetailsRow, list_node_details};
 use evenkeel_wire::exchange::node::NodeDetailsQuery;
-use evenkeel_wire::exchange::search::{NodeDetails, NodeDetailsResponse};
+use evenkeel_wire::exchange::search::{NodeDetails, NodeDetailsPage, NodeDetailsResponse};
 use evenkeel_wire::exchange::time::wire_time;
 use serde_json::Value;
 
+use super::filtered::NodeProperties;
 use super::get::{MASKED, node_type};
 use super::orchestration::shown_spec;
 use crate::extract::Query;
 use crate::operation::row::get;
 use crate::operation::{ExchangeRequest, Op, Operation, OrgPath};
+use crate::routes::page_query::Paging;
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::pattern_or_exact;
 use crate::{ApiError, Exchange};
+
+/// A page; the whole list is an array.
+const SHAPE: ListShape<'_> = ListShape { open: r#"{"nodes":["#, close: "]}", key: "id", rows: PAGE_ROWS };
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
@@ -31,13 +36,13 @@ pub(super) fn operations() -> Vec<Operation> {
 }
 
 async fn list_details(
-    op: Op<OrgPath, Query<NodeDetailsQuery>>,
+    op: Op<OrgPath, (Query<NodeDetailsQuery>, Paging)>,
     _: Permission<right::NodesRead>,
-) -> Result<WholeList<NodeDetailsResponse>, ApiError> {
+) -> Result<Either<WholeList<NodeDetailsResponse>, WholeList<NodeDetailsPage>>, ApiError> {
     let Op {
         request: ExchangeRequest { exchange, caller, .. },
         path: OrgPath { org },
-        parameters: Query(query),
+        parameters: (Query(query), paging),
     } = op;
     let filter = NodeFilter {
         id: query.id,
@@ -48,26 +53,58 @@ async fn list_details(
         owned_by: caller.visible_owner(),
         ..NodeFilter::default()
     };
-    let wanted = Arc::new((org, filter));
-    let details: List<NodeDetailsResponse> =
-        pages::list("[", "]", move |after: Option<String>| page(exchange.clone(), wanted.clone(), after))
-            .await?;
-    details.non_empty().ok_or_else(|| ApiError::not_found("not found"))
+    let is_filtered = paging.is_filtered();
+    let wanted = Arc::new((org.clone(), filter, is_filtered));
+    if !paging.is_page() {
+        let load = move |after| page(exchange.clone(), wanted.clone(), after, PAGE_ROWS);
+        let details: List<NodeDetailsResponse> = pages::list("[", "]", load).await?;
+        return details.non_empty().map(Either::First).ok_or_else(missing);
+    }
+    let counted = (exchange.clone(), wanted.clone());
+    let load = move |after, rows| page(exchange.clone(), wanted.clone(), after, rows);
+    let details: List<NodeDetailsPage> =
+        pages::list_or_page((SHAPE, Some(&org)), paging, load, |most| count(counted, most)).await?;
+    details.non_empty().map(Either::Second).ok_or_else(missing)
+}
+
+fn missing() -> ApiError {
+    ApiError::not_found("not found")
+}
+
+/// Organization, filter, and whether the request has a filter of its own.
+type Wanted = (String, NodeFilter, bool);
+
+async fn count((exchange, wanted): (Exchange, Arc<Wanted>), most: i64) -> Result<i64, ApiError> {
+    let (org, filter, _) = &*wanted;
+    let count =
+        exchange.database().read(async |connection| count_nodes(connection, org, filter, most).await).await?;
+    Ok(count)
 }
 
 async fn page(
     exchange: Exchange,
-    wanted: Arc<(String, NodeFilter)>,
+    wanted: Arc<Wanted>,
     after: Option<String>,
+    limit: i64,
 ) -> Result<Page<String>, ApiError> {
-    let (org, filter) = &*wanted;
+    let (org, filter, is_filtered) = &*wanted;
     let rows = exchange
         .database()
-        .read(async |connection| {
-            list_node_details(connection, org, filter, after.as_deref(), PAGE_ROWS).await
-        })
-        .await?;
-    Ok(Page::array(rows, PAGE_ROWS, |row| row.node.clone(), |row| shape(&exchange, row))?)
+        .read(async |connection| list_node_details(connection, org, filter, after.as_deref(), limit).await);
+    let rows = rows.await?;
+    if !is_filtered {
+        return Ok(Page::array(rows, limit, |row| row.node.clone(), |row| shape(&exchange, row))?);
+    }
+    let names: Vec<String> = rows.iter().map(|row| row.node.clone()).collect();
+    let mut properties = NodeProperties::read(&exchange, org, &names).await?;
+    let mut page = Page::after(&rows, limit, |row| row.node.clone());
+    for row in rows {
+        let (node, ha_group) = (row.node.clone(), row.ha_group.clone());
+        let details = shape(&exchange, row);
+        page.push(&details)?;
+        page.set_subject(properties.subject(&node, ha_group.as_deref(), &details)?);
+    }
+    Ok(page)
 }
 
 fn shape(exchange: &Exchange, row: NodeDetailsRow) -> NodeDetails {

@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::filtered::NodeProperties;
 use super::orchestration::shown_spec;
 use super::validate::json;
 use crate::agent_run::shown_agent;
@@ -26,25 +27,25 @@ use crate::conversation::shortened;
 use crate::extract::Query;
 use crate::operation::authorize::AskedLater;
 use crate::operation::{ExchangeRequest, Op, OrgPath, ResourcePath};
+use crate::routes::page_query::Paging;
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::attribute;
 use crate::{ApiError, Exchange};
 
-/// The list of nodes around its elements.
+/// The text that precedes the nodes of a list.
 const OPEN: &str = r#"{"nodes":{"#;
-const CLOSE: &str = r#"},"lastIndex":0}"#;
 
 /// Secrets read back as this.
 pub(in crate::routes) const MASKED: &str = "***************";
 
 pub(super) async fn list_nodes(
-    op: Op<OrgPath, Query<NodesQuery>>,
+    op: Op<OrgPath, (Query<NodesQuery>, Paging)>,
     _: Permission<right::NodesRead>,
 ) -> Result<Either<List<NodesResponse>, List<NodeIdsResponse>>, ApiError> {
     let Op {
         request: ExchangeRequest { exchange, caller, .. },
         path: OrgPath { org },
-        parameters: Query(query),
+        parameters: (Query(query), paging),
     } = op;
     let is_of_ids = query.ids_only == Some(true);
     let filter = NodeFilter {
@@ -59,44 +60,100 @@ pub(super) async fn list_nodes(
         range: None,
     };
     let filter = if exchange.database().orders_by_bytes() { filter.limit_range(&org) } else { filter };
-    let wanted = Arc::new((org, filter));
-    if is_of_ids {
-        let load = move |after: Option<String>| page_of_ids(exchange.clone(), wanted.clone(), after);
-        return pages::list(OPEN, CLOSE, load).await.map(Either::Second);
+    let list = (pages::object(OPEN, PAGE_ROWS), Some(org.as_str()));
+    let wanted = Arc::new((org.clone(), filter));
+    let counted = (exchange.clone(), wanted.clone());
+    let count = |most| count(counted, most);
+    if paging.is_filtered() {
+        let load = move |after, rows| {
+            page_to_filter((exchange.clone(), caller.clone()), wanted.clone(), is_of_ids, after, rows)
+        };
+        return pages::list_or_page(list, paging, load, count).await.map(Either::First);
     }
-    let load = move |after: Option<String>| page(exchange.clone(), caller.clone(), wanted.clone(), after);
-    pages::list(OPEN, CLOSE, load).await.map(Either::First)
+    if is_of_ids {
+        let load = move |after, rows| page_of_ids(exchange.clone(), wanted.clone(), after, rows);
+        return pages::list_or_page(list, paging, load, count).await.map(Either::Second);
+    }
+    let load = move |after, rows| page(exchange.clone(), caller.clone(), wanted.clone(), after, rows);
+    pages::list_or_page(list, paging, load, count).await.map(Either::First)
+}
+
+/// Organization and filter.
+type Wanted = (String, NodeFilter);
+
+async fn count((exchange, wanted): (Exchange, Arc<Wanted>), most: i64) -> Result<i64, ApiError> {
+    let (org, filter) = &*wanted;
+    let count = exchange
+        .database()
+        .read(async |connection| node::count_nodes(connection, org, filter, most).await)
+        .await?;
+    Ok(count)
 }
 
 async fn page_of_ids(
     exchange: Exchange,
-    wanted: Arc<(String, NodeFilter)>,
+    wanted: Arc<Wanted>,
     after: Option<String>,
+    rows: i64,
 ) -> Result<Page<String>, ApiError> {
     let (org, filter) = &*wanted;
     let ids = exchange
         .database()
-        .read(async |connection| {
-            node::list_node_ids(connection, org, filter, after.as_deref(), PAGE_ROWS).await
-        })
+        .read(async |connection| node::list_node_ids(connection, org, filter, after.as_deref(), rows).await)
         .await?;
-    Ok(Page::object(ids, PAGE_ROWS, String::clone, |id| (format!("{org}/{id}"), NoMembers {}))?)
+    Ok(Page::object(ids, rows, String::clone, |id| (format!("{org}/{id}"), NoMembers {}))?)
+}
+
+async fn read(
+    exchange: &Exchange,
+    (org, filter): &Wanted,
+    after: Option<String>,
+    rows: i64,
+) -> Result<Vec<NodeRow>, ApiError> {
+    let found = exchange
+        .database()
+        .read(async |connection| node::list_nodes(connection, org, filter, after.as_deref(), rows).await)
+        .await?;
+    Ok(found)
 }
 
 async fn page(
     exchange: Exchange,
     caller: Arc<Caller>,
-    wanted: Arc<(String, NodeFilter)>,
+    wanted: Arc<Wanted>,
     after: Option<String>,
+    rows: i64,
 ) -> Result<Page<String>, ApiError> {
-    let (org, filter) = &*wanted;
-    let rows = exchange
-        .database()
-        .read(async |connection| node::list_nodes(connection, org, filter, after.as_deref(), PAGE_ROWS).await)
-        .await?;
+    let found = read(&exchange, &wanted, after, rows).await?;
     let keyed_response =
         |row: NodeRow| (format!("{}/{}", row.org, row.node), response(&exchange, &caller, row));
-    Ok(Page::object(rows, PAGE_ROWS, |row| row.node.clone(), keyed_response)?)
+    Ok(Page::object(found, rows, |row| row.node.clone(), keyed_response)?)
+}
+
+/// Nodes, or only their ids, with what filters read of them: the record, and the properties of the policy.
+async fn page_to_filter(
+    (exchange, caller): (Exchange, Arc<Caller>),
+    wanted: Arc<Wanted>,
+    is_of_ids: bool,
+    after: Option<String>,
+    rows: i64,
+) -> Result<Page<String>, ApiError> {
+    let found = read(&exchange, &wanted, after, rows).await?;
+    let names: Vec<String> = found.iter().map(|row| row.node.clone()).collect();
+    let mut properties = NodeProperties::read(&exchange, &wanted.0, &names).await?;
+    let mut page = Page::after(&found, rows, |row| row.node.clone());
+    for row in found {
+        let (key, node) = (format!("{}/{}", row.org, row.node), row.node.clone());
+        let response = response(&exchange, &caller, row);
+        let subject = properties.subject(&node, response.ha_group.as_deref(), &response)?;
+        if is_of_ids {
+            page.insert(&key, &NoMembers {})?;
+        } else {
+            page.insert(&key, &response)?;
+        }
+        page.set_subject(subject);
+    }
+    Ok(page)
 }
 
 /// The kind of node a filter names, in any case.
@@ -137,7 +194,7 @@ pub(super) async fn get_node(
     }
     Ok(Either::First(Json(NodesResponse {
         nodes: BTreeMap::from([(format!("{org}/{id}"), response)]),
-        last_index: 0,
+        ..Default::default()
     })))
 }
 

@@ -48,7 +48,7 @@ pub(super) fn operations() -> Vec<Operation> {
 
 async fn list_messages(
     op: Op<ResourcePath, Query<MessagesQuery>>,
-    _: Permission<right::NodeRead>,
+    _: Permission<right::NodeMessagesRead>,
 ) -> Result<List<NodeMessagesResponse>, ApiError> {
     let Op { request: ExchangeRequest { exchange, .. }, path, parameters: Query(query) } = op;
     let (mailbox, first) = (Arc::new(path), Place::first(exchange.now(), &query));
@@ -84,7 +84,7 @@ async fn page(
 
 async fn get_message(
     op: Op<PartPath>,
-    _: Permission<right::NodeRead>,
+    _: Permission<right::NodeMessagesRead>,
 ) -> Result<Json<NodeMessagesResponse>, ApiError> {
     let Op { request: ExchangeRequest { exchange, .. }, path: PartPath { org, id, part: number }, .. } = op;
     let filter =

@@ -8,6 +8,7 @@ mod config_state;
 mod delete;
 mod details;
 mod errors;
+mod filtered;
 pub(in crate::routes) mod get;
 pub(crate) mod heartbeat;
 mod management_status;

@@ -2,7 +2,7 @@
 //!
 //! Source: exchange-api 4.4.1.
 use axum::Json;
-use evenkeel_access::{Permission, right};
+use evenkeel_access::{Permission, Role, right};
 use evenkeel_api::NoContent;
 use evenkeel_domain::review;
 use evenkeel_exchange_store::audit_state::Subject;
@@ -12,6 +12,7 @@ use evenkeel_exchange_store::node_part::{self, NodePolicyRow};
 use evenkeel_wire::exchange::node::HeartbeatQuery;
 use evenkeel_wire::exchange::node_part::{NodePolicyResponse, PolicyPart, PutNodePolicy};
 use evenkeel_wire::exchange::time::wire_time;
+use serde_json::Value;
 
 use super::{json, missing_node};
 use crate::ApiError;
@@ -79,7 +80,8 @@ async fn replace_policy(
     warnings.check("constraints", &request.constraints)?;
     let deployment = checked("deployment", request.deployment, &mut warnings)?;
     let management = checked("management", request.management, &mut warnings)?;
-    let document = serde_json::json!({"properties": request.properties, "deployment": deployment, "management": management});
+    let document = serde_json::json!({"properties": request.properties, "deployment": deployment, "management": management,
+        "constraints": request.constraints});
     warnings.add(review::node_policy(&document));
     let now = exchange.now();
     let label = request.label.unwrap_or_default();
@@ -100,6 +102,11 @@ async fn replace_policy(
         let size = SizeBefore::of_node(&mut tx, (row.bytes(), NODE_SHARE), org, id).await?;
         node_part::upsert_policy(&mut tx, org, id, &row).await?;
         size.require_room(&mut tx, &exchange.settings(), org, id).await?;
+        if op.caller.role == Role::Node
+            && tx.document_before().is_some_and(|before| is_kept(before, &document))
+        {
+            tx.skip_revision();
+        }
         tx.finish([node_change(org, id, "nodepolicies", "created/modified")])
     })
     .await?;
@@ -107,6 +114,25 @@ async fn replace_policy(
         exchange.heartbeats().touch_node(org, id, now).await?;
     }
     Ok(warnings.on(created("policy added or updated")))
+}
+
+/// Prefix of the properties that agents add to the policies of their nodes.
+const BUILT_IN: &str = "openhorizon.";
+/// The property with this prefix that persons set.
+const SET_BY_PERSONS: &str = "openhorizon.allowPrivileged";
+
+/// Returns whether a node writes the policy that it has, apart from the properties that its agent adds after each change.
+fn is_kept(before: &str, written: &Value) -> bool {
+    let Ok(before) = serde_json::from_str::<Value>(before) else { return false };
+    let given = |policy: &Value| -> Vec<Value> {
+        let properties = policy["properties"].as_array().into_iter().flatten();
+        let is_given = |one: &&Value| {
+            !one["name"].as_str().is_some_and(|name| name.starts_with(BUILT_IN) && name != SET_BY_PERSONS)
+        };
+        properties.filter(is_given).cloned().collect()
+    };
+    given(&before) == given(written)
+        && ["constraints", "deployment", "management"].iter().all(|part| before[part] == written[part])
 }
 
 fn checked(
@@ -136,4 +162,25 @@ async fn delete_policy(
     })
     .await?;
     Ok(NoContent)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn properties_that_an_agent_adds_are_no_edit() {
+        let policy = |value: &str, arch: &str| {
+            json!({"properties": [{"name": "openhorizon.arch", "value": arch}, {"name": "site", "value": value}],
+                   "constraints": [], "deployment": {}, "management": {}})
+        };
+        let before = policy("x", "amd64").to_string();
+        assert!(is_kept(&before, &policy("x", "arm64")));
+        assert!(!is_kept(&before, &policy("y", "amd64")));
+        let constrained = json!({"properties": [{"name": "site", "value": "x"}], "constraints": ["a == b"],
+                                 "deployment": {}, "management": {}});
+        assert!(!is_kept(&before, &constrained));
+    }
 }

@@ -79,5 +79,5 @@ fn response(organization: Organization) -> (String, OrganizationResponse) {
 }
 
 fn responses(organizations: Vec<Organization>) -> OrganizationsResponse {
-    OrganizationsResponse { orgs: organizations.into_iter().map(response).collect(), last_index: 0 }
+    OrganizationsResponse { orgs: organizations.into_iter().map(response).collect(), ..Default::default() }
 }

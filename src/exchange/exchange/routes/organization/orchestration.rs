@@ -18,6 +18,7 @@ use crate::feed::visibility::ORG_SETTINGS;
 use crate::operation::row::{get, patch, put};
 use crate::operation::{ExchangeRequest, Op, Operation, OrgPath};
 use crate::org_settings::stored_settings;
+use crate::routes::plan_approval::gate::{GatedRequest, GatedWrite, GivenApproval};
 use crate::{ApiError, ExchangeSettings};
 
 const TAG: &str = "organizations";
@@ -68,32 +69,37 @@ fn with_defaults(settings: &OrgSettings, hub: &ExchangeSettings) -> OrgSettings 
 type Write = Permission<right::OrgChange>;
 
 async fn replace_settings(
-    op: Op<OrgPath>,
+    op: Op<OrgPath, GivenApproval>,
     permission: Write,
     Body(WriteOrgOrchestration(document)): Body<WriteOrgOrchestration>,
 ) -> Result<Created, ApiError> {
-    write(&op, permission, |_| Ok(OrgSettings::default()), &document).await
+    // The plan of an approval is that of a patch.
+    let before = |_| Ok(OrgSettings::default());
+    write(&op, permission, before, (&document, GatedWrite::Other)).await
 }
 
 async fn patch_settings(
-    op: Op<OrgPath>,
+    op: Op<OrgPath, GivenApproval>,
     permission: Write,
     Body(WriteOrgOrchestration(document)): Body<WriteOrgOrchestration>,
 ) -> Result<Created, ApiError> {
     let org = op.path.org.clone();
-    write(&op, permission, |stored| stored_settings(&org, stored), &document).await
+    let gated = GatedWrite::Settings { patch: &document };
+    write(&op, permission, |stored| stored_settings(&org, stored), (&document, gated)).await
 }
 
 /// Writes what a document makes of the settings before it.
 async fn write(
-    op: &Op<OrgPath>,
+    op: &Op<OrgPath, GivenApproval>,
     permission: Write,
     before: impl Fn(Option<Value>) -> Result<OrgSettings, ApiError>,
-    document: &Value,
+    (document, gated): (&Value, GatedWrite<'_>),
 ) -> Result<Created, ApiError> {
-    let org = &op.path.org;
+    let (org, given) = (&op.path.org, &op.parameters);
+    let request = GatedRequest { exchange: &op.exchange, caller: &op.caller, org };
     op.write(&permission, "organization.set_orchestration", async |mut tx| {
         let stored = organization::lock_settings(&mut tx, org).await?.ok_or_else(|| absent(org))?;
+        given.require(&mut tx, &request, &gated).await?;
         let settings = before(stored)?.patched(document.clone());
         let settings = settings.map_err(|error| ApiError::invalid_input(error.to_string()))?;
         let settings = settings.updated_by(&op.caller.to_string());

@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 use super::{part, response, responses};
 use crate::extract::{ListBody, Query};
 use crate::operation::{ExchangeRequest, Op, OrgPath};
+use crate::routes::page_query::Paging;
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::{OneOrAttribute, attribute, pattern_or_exact};
 use crate::{ApiError, Exchange};
@@ -24,10 +25,10 @@ const ATTRIBUTES: [&str; 7] =
     ["orgType", "label", "description", "lastUpdated", "tags", "limits", "heartbeatIntervals"];
 
 pub async fn list_organizations(
-    op: Op<(), Query<OrganizationsQuery>>,
+    op: Op<(), (Query<OrganizationsQuery>, Paging)>,
     _: Permission<right::OrgRead>,
 ) -> Result<List<OrganizationsResponse>, ApiError> {
-    let Op { request: ExchangeRequest { exchange, caller, .. }, parameters: Query(query), .. } = op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, parameters: (Query(query), paging), .. } = op;
     if query.orgtype.as_deref().is_some_and(|wanted| wanted != MULTI_TENANT_ORG) {
         return Err(ApiError::invalid_input("orgtype: only the type IBM can be requested"));
     }
@@ -38,28 +39,37 @@ pub async fn list_organizations(
         label: query.label.map(pattern_or_exact),
         description: query.description.map(pattern_or_exact),
     });
-    pages::list(r#"{"orgs":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
-        page(exchange.clone(), filter.clone(), after)
-    })
-    .await
+    let shape = pages::object(r#"{"orgs":{"#, PAGE_ROWS);
+    let counted = (exchange.clone(), filter.clone());
+    let load = move |after, rows| page(exchange.clone(), filter.clone(), after, rows);
+    pages::list_or_page((shape, None), paging, load, |most| count(counted, most)).await
+}
+
+async fn count((exchange, filter): (Exchange, Arc<Filter>), most: i64) -> Result<i64, ApiError> {
+    let count = exchange
+        .database()
+        .read(async |connection| organization::count_organizations(connection, &filter, most).await)
+        .await?;
+    Ok(count)
 }
 
 async fn page(
     exchange: Exchange,
     filter: Arc<Filter>,
     after: Option<String>,
+    rows: i64,
 ) -> Result<Page<String>, ApiError> {
     let found = exchange
         .database()
         .read(async |connection| {
-            organization::list_organizations(connection, &filter, after.as_deref(), PAGE_ROWS).await
+            organization::list_organizations(connection, &filter, after.as_deref(), rows).await
         })
         .await?;
-    shaped(found)
+    shaped(found, rows)
 }
 
-fn shaped(found: Vec<Organization>) -> Result<Page<String>, ApiError> {
-    Ok(Page::object(found, PAGE_ROWS, |last| last.org.clone(), response)?)
+fn shaped(found: Vec<Organization>, rows: i64) -> Result<Page<String>, ApiError> {
+    Ok(Page::object(found, rows, |last| last.org.clone(), response)?)
 }
 
 /// Organizations that a list may show; none: all.
@@ -69,7 +79,9 @@ fn shaped(found: Vec<Organization>) -> Result<Page<String>, ApiError> {
 fn visible_organizations(caller: &Caller) -> Option<Vec<String>> {
     match caller.role {
         Role::Root | Role::HubAdmin => None,
-        Role::OrgAdmin | Role::User => Some(vec![caller.org.clone(), MULTI_TENANT_ORG.to_owned()]),
+        Role::OrgAdmin | Role::User | Role::Viewer | Role::Deployer => {
+            Some(vec![caller.org.clone(), MULTI_TENANT_ORG.to_owned()])
+        }
         Role::Node | Role::Agbot | Role::UnapprovedAgbot => Some(vec![caller.org.clone()]),
     }
 }
@@ -142,5 +154,5 @@ async fn page_of_accounts(
             organization::list_organizations_of_accounts(connection, &ids, after.as_deref(), PAGE_ROWS).await
         })
         .await?;
-    shaped(found)
+    shaped(found, PAGE_ROWS)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use evenkeel_access::{Caller, Permission, RowFilter, organization_rows, right};
+use evenkeel_access::{Permission, RowFilter, organization_rows, right};
 use evenkeel_api::{Either, List};
 use evenkeel_exchange_store::pattern::{self, PatternFilter, PatternRow};
 use evenkeel_exchange_store::resource_key::ResourceKey;
@@ -16,71 +16,91 @@ use evenkeel_wire::exchange::user_input::UserInputService;
 use super::absent;
 use crate::extract::Query;
 use crate::operation::{ExchangeRequest, Op, OrgPath, ResourcePath};
+use crate::routes::page_query::Paging;
 use crate::routes::pages::{self, LARGE_PAGE_ROWS, Page};
 use crate::routes::shape::{OneOrAttribute, attribute, attribute_of, pattern_or_exact, show_absent_lists};
 use crate::{ApiError, Exchange};
 
 pub(super) async fn list_patterns(
-    op: Op<OrgPath, Query<PatternsQuery>>,
+    op: Op<OrgPath, (Query<PatternsQuery>, Paging)>,
     _: Permission<right::PatternsList>,
 ) -> Result<List<PatternsResponse>, ApiError> {
     let Op {
         request: ExchangeRequest { exchange, caller, .. },
         path: OrgPath { org },
-        parameters: Query(query),
+        parameters: (Query(query), paging),
     } = op;
-    list(exchange, &caller, (Some(org), None), query).await
+    let filter = PatternFilter { org: Some(org), ..filter(query) };
+    list(exchange, (filter, organization_rows(&caller)), paging).await
 }
 
+/// The selection of patterns of all organizations.
+type CatalogParameters = (Query<PatternsQuery>, Query<CatalogQuery>);
+
 pub(super) async fn list_catalog_patterns(
-    op: Op<(), (Query<PatternsQuery>, Query<CatalogQuery>)>,
+    op: Op<(), (CatalogParameters, Paging)>,
     _: Permission<right::PatternsList>,
 ) -> Result<List<PatternsResponse>, ApiError> {
     let Op {
         request: ExchangeRequest { exchange, caller, .. },
-        parameters: (Query(query), Query(catalog)),
+        parameters: ((Query(query), Query(catalog)), paging),
         ..
     } = op;
-    list(exchange, &caller, (None, catalog.organization), query).await
+    let filter = PatternFilter { organization: catalog.organization.map(pattern_or_exact), ..filter(query) };
+    list(exchange, (filter, organization_rows(&caller)), paging).await
 }
 
-async fn list(
-    exchange: Exchange,
-    caller: &Caller,
-    (org, organization): (Option<String>, Option<String>),
-    query: PatternsQuery,
-) -> Result<List<PatternsResponse>, ApiError> {
-    let filter = PatternFilter {
-        org,
-        organization: organization.map(pattern_or_exact),
+fn filter(query: PatternsQuery) -> PatternFilter {
+    PatternFilter {
+        org: None,
+        organization: None,
         id: query.idfilter.map(pattern_or_exact),
         owner: query.owner.map(pattern_or_exact),
         is_public: query.public,
         label: query.label.map(pattern_or_exact),
         description: query.description.map(pattern_or_exact),
         cluster_namespace: query.clusternamespace.map(pattern_or_exact),
-    };
-    let wanted = Arc::new((filter, organization_rows(caller)));
-    pages::list(r#"{"patterns":{"#, r#"},"lastIndex":0}"#, move |after| {
-        page(exchange.clone(), wanted.clone(), after)
-    })
-    .await
+    }
+}
+
+async fn list(
+    exchange: Exchange,
+    wanted: (PatternFilter, RowFilter),
+    paging: Paging,
+) -> Result<List<PatternsResponse>, ApiError> {
+    let shape = pages::object(r#"{"patterns":{"#, LARGE_PAGE_ROWS);
+    let org = wanted.0.org.clone();
+    let wanted = Arc::new(wanted);
+    let counted = (exchange.clone(), wanted.clone());
+    let load = move |after, rows| page(exchange.clone(), wanted.clone(), after, rows);
+    pages::list_or_page((shape, org.as_deref()), paging, load, |most| count(counted, most)).await
+}
+
+async fn count(
+    (exchange, wanted): (Exchange, Arc<(PatternFilter, RowFilter)>),
+    most: i64,
+) -> Result<i64, ApiError> {
+    let (filter, rows) = &*wanted;
+    let count = exchange
+        .database()
+        .read(async |connection| pattern::count(connection, filter, rows, most).await)
+        .await?;
+    Ok(count)
 }
 
 async fn page(
     exchange: Exchange,
     wanted: Arc<(PatternFilter, RowFilter)>,
     after: Option<ResourceKey>,
+    limit: i64,
 ) -> Result<Page<ResourceKey>, ApiError> {
     let (filter, rows) = &*wanted;
-    let rows = exchange
+    let found = exchange
         .database()
-        .read(async |connection| {
-            pattern::list(connection, filter, rows, after.as_ref(), LARGE_PAGE_ROWS).await
-        })
+        .read(async |connection| pattern::list(connection, filter, rows, after.as_ref(), limit).await)
         .await?;
     let key = |row: &PatternRow| ResourceKey { org: row.org.clone(), id: row.pattern.clone() };
-    Ok(Page::object(rows, LARGE_PAGE_ROWS, key, keyed_response)?)
+    Ok(Page::object(found, limit, key, keyed_response)?)
 }
 
 pub(super) async fn get_pattern(
@@ -98,7 +118,7 @@ pub(super) async fn get_pattern(
             Some(_) => Err(absent(&org, &id)),
             None => Ok(Either::First(List::of(
                 true,
-                PatternsResponse { patterns: BTreeMap::new(), last_index: 0 },
+                PatternsResponse { patterns: BTreeMap::new(), ..Default::default() },
             ))),
         };
     };
@@ -114,7 +134,7 @@ pub(super) async fn get_pattern(
     }
     let (key, response) = keyed_response(row);
     let patterns = BTreeMap::from([(key, response)]);
-    Ok(Either::First(List::of(false, PatternsResponse { patterns, last_index: 0 })))
+    Ok(Either::First(List::of(false, PatternsResponse { patterns, ..Default::default() })))
 }
 
 fn keyed_response(row: PatternRow) -> (String, PatternResponse) {

@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 use crate::extract::Query;
 use crate::operation::{ExchangeRequest, Op, OrgPath, ResourcePath};
 use crate::routes::node::get::node_type;
+use crate::routes::page_query::Paging;
 use crate::routes::pages::{self, LARGE_PAGE_ROWS, Page};
 use crate::routes::reference::require_version;
 use crate::routes::shape::{attribute_of, pattern_or_exact, show_absent_lists};
@@ -28,13 +29,13 @@ use crate::{ApiError, Exchange};
 const AS_GIVEN: &[&str] = &["imageStore", "matchHardware", "userInput"];
 
 pub(super) async fn list_services(
-    op: Op<OrgPath, Query<ServicesQuery>>,
+    op: Op<OrgPath, (Query<ServicesQuery>, Paging)>,
     _: Permission<right::ServicesList>,
 ) -> Result<List<ServicesResponse>, ApiError> {
     let Op {
         request: ExchangeRequest { exchange, caller, .. },
         path: OrgPath { org },
-        parameters: Query(query),
+        parameters: (Query(query), paging),
     } = op;
     if let Some(version) = &query.version {
         require_version("the query parameter version", version)?;
@@ -43,20 +44,23 @@ pub(super) async fn list_services(
         node_type(text)?;
     }
     let filter = ServiceFilter { org: Some(org), ..filter(query) };
-    list(exchange, filter, service_rows(&caller)).await
+    list(exchange, (filter, service_rows(&caller)), paging).await
 }
 
+/// The selection of services of all organizations.
+type CatalogParameters = (Query<ServicesQuery>, Query<CatalogQuery>);
+
 pub(super) async fn list_catalog_services(
-    op: Op<(), (Query<ServicesQuery>, Query<CatalogQuery>)>,
+    op: Op<(), (CatalogParameters, Paging)>,
     _: Permission<right::ServicesList>,
 ) -> Result<List<ServicesResponse>, ApiError> {
     let Op {
         request: ExchangeRequest { exchange, caller, .. },
-        parameters: (Query(query), Query(catalog)),
+        parameters: ((Query(query), Query(catalog)), paging),
         ..
     } = op;
     let filter = ServiceFilter { organization: catalog.organization.map(pattern_or_exact), ..filter(query) };
-    list(exchange, filter, organization_rows(&caller)).await
+    list(exchange, (filter, organization_rows(&caller)), paging).await
 }
 
 fn filter(query: ServicesQuery) -> ServiceFilter {
@@ -78,30 +82,42 @@ fn filter(query: ServicesQuery) -> ServiceFilter {
 
 async fn list(
     exchange: Exchange,
-    filter: ServiceFilter,
-    rows: RowFilter,
+    wanted: (ServiceFilter, RowFilter),
+    paging: Paging,
 ) -> Result<List<ServicesResponse>, ApiError> {
-    let wanted = Arc::new((filter, rows));
-    pages::list(r#"{"services":{"#, r#"},"lastIndex":0}"#, move |after| {
-        page(exchange.clone(), wanted.clone(), after)
-    })
-    .await
+    let shape = pages::object(r#"{"services":{"#, LARGE_PAGE_ROWS);
+    let org = wanted.0.org.clone();
+    let wanted = Arc::new(wanted);
+    let counted = (exchange.clone(), wanted.clone());
+    let load = move |after, rows| page(exchange.clone(), wanted.clone(), after, rows);
+    pages::list_or_page((shape, org.as_deref()), paging, load, |most| count(counted, most)).await
+}
+
+async fn count(
+    (exchange, wanted): (Exchange, Arc<(ServiceFilter, RowFilter)>),
+    most: i64,
+) -> Result<i64, ApiError> {
+    let (filter, rows) = &*wanted;
+    let count = exchange
+        .database()
+        .read(async |connection| service::count(connection, filter, rows, most).await)
+        .await?;
+    Ok(count)
 }
 
 async fn page(
     exchange: Exchange,
     wanted: Arc<(ServiceFilter, RowFilter)>,
     after: Option<ResourceKey>,
+    limit: i64,
 ) -> Result<Page<ResourceKey>, ApiError> {
     let (filter, rows) = &*wanted;
-    let rows = exchange
+    let found = exchange
         .database()
-        .read(async |connection| {
-            service::list(connection, filter, rows, after.as_ref(), LARGE_PAGE_ROWS).await
-        })
+        .read(async |connection| service::list(connection, filter, rows, after.as_ref(), limit).await)
         .await?;
     let key = |row: &ServiceRow| ResourceKey { org: row.org.clone(), id: row.service.clone() };
-    Ok(Page::object(rows, LARGE_PAGE_ROWS, key, keyed_response)?)
+    Ok(Page::object(found, limit, key, keyed_response)?)
 }
 
 pub(super) async fn get_service(
@@ -125,7 +141,10 @@ pub(super) async fn get_service(
         return Ok(Either::Second(response));
     }
     let (key, response) = keyed_response(row);
-    Ok(Either::First(Json(ServicesResponse { services: BTreeMap::from([(key, response)]), last_index: 0 })))
+    Ok(Either::First(Json(ServicesResponse {
+        services: BTreeMap::from([(key, response)]),
+        ..Default::default()
+    })))
 }
 
 fn is_seen(rows: &RowFilter, row: &ServiceRow) -> bool {
