@@ -10,6 +10,7 @@ use evenkeel_api::{PageError, Refusal};
 use evenkeel_store::{AsStoreError, StoreError};
 use evenkeel_wire::exchange::agbot_approval::UNKNOWN_FENCING;
 use evenkeel_wire::exchange::agent_run::SUPERSEDED;
+use evenkeel_wire::exchange::plan_approval::APPROVAL_REQUIRED;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::StatusCode;
 use serde::ser::SerializeStruct;
@@ -61,6 +62,11 @@ impl ApiError {
     /// 403 `fencing-unknown`: a task under a fencing number that the agbot was not given.
     pub fn unknown_fencing(message: impl Into<String>) -> ApiError {
         Self::coded(StatusCode::FORBIDDEN, UNKNOWN_FENCING, message)
+    }
+
+    /// 403 `approval-required`: a write that needs the approval of a second person.
+    pub fn approval_required(message: impl Into<String>) -> ApiError {
+        Self::coded(StatusCode::FORBIDDEN, APPROVAL_REQUIRED, message)
     }
 
     /// 403 `already-exists`: services, patterns, deployment and management policies.

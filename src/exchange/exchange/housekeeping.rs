@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel_exchange_store::{audit, change, departure, message};
+use evenkeel_exchange_store::{api_key, audit, change, departure, document_revision, message, plan_approval};
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::StoreError;
 use jiff::SignedDuration;
@@ -52,7 +52,16 @@ impl Worker for HeartbeatWriter {
 /// Time for which it is remembered that the agent of a deleted node has not confirmed its end.
 const DEPARTURE_AGE: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// Removes old changes, expired messages and old audit records.
+/// Time for which a request for an approval is kept after it has expired.
+const APPROVALS_KEPT: SignedDuration = SignedDuration::from_hours(90 * 24);
+
+/// Requests for approvals that one pass removes, at most.
+const APPROVALS_AT_ONCE: i64 = 10_000;
+
+/// Revisions that one statement removes, at most: each locks its rows until its end.
+const REVISIONS_AT_ONCE: i64 = 1_000;
+
+/// Removes old changes, expired messages and API keys, old audit records, requests for approvals and revisions.
 pub(crate) struct Cleanup(pub Exchange);
 
 impl Worker for Cleanup {
@@ -84,6 +93,7 @@ async fn clean(exchange: &Exchange) -> Result<(), StoreError> {
     let delete = exchange.database().read(async |connection| {
         let changes = change::delete_before(connection, now.saturating_sub(age).unwrap_or(now)).await?;
         departure::delete_before(connection, now.saturating_sub(DEPARTURE_AGE).unwrap_or(now)).await?;
+        api_key::delete_expired(connection, now).await?;
         Ok::<_, StoreError>((changes, message::delete_expired(connection, now).await?))
     });
     let (changes, messages) = delete.await?;
@@ -95,8 +105,59 @@ async fn clean(exchange: &Exchange) -> Result<(), StoreError> {
             tracing::info!(records, "removed old audit records");
         }
     }
+    let before = now.saturating_sub(APPROVALS_KEPT).unwrap_or(now);
+    let prune = exchange
+        .database()
+        .read(async |connection| plan_approval::prune(connection, before, APPROVALS_AT_ONCE).await);
+    prune.await?;
+    let revisions = prune_revisions(exchange).await?;
+    if revisions > 0 {
+        tracing::info!(revisions, "removed old revisions of documents");
+    }
     if changes + messages > 0 {
         tracing::info!(changes, messages, "removed old changes and expired messages");
     }
     Ok(())
+}
+
+/// Removes the revisions that are too old, and those of organizations that have too many; returns their number.
+async fn prune_revisions(exchange: &Exchange) -> Result<i64, StoreError> {
+    let settings = exchange.settings();
+    let (before, most) = (settings.revisions.kept_since(exchange.now()), settings.revisions.limits.org_bytes);
+    let database = exchange.database();
+    let above = database.read(async |connection| {
+        document_revision::release_removed(connection).await?;
+        document_revision::list_above(connection, most).await
+    });
+    let above = above.await?;
+    let mut removed = 0;
+    loop {
+        let aged = database.read(async |connection| {
+            document_revision::delete_before(connection, before, REVISIONS_AT_ONCE).await
+        });
+        let count = aged.await?;
+        removed += count;
+        if count < REVISIONS_AT_ONCE {
+            break;
+        }
+    }
+    for org in above {
+        removed += prune_organization(exchange, &org, most).await?;
+    }
+    Ok(removed)
+}
+
+/// Removes the oldest revisions of an organization until it has no more bytes of them than it may have; returns their number.
+async fn prune_organization(exchange: &Exchange, org: &str, most: i64) -> Result<i64, StoreError> {
+    let mut removed = 0;
+    loop {
+        let surplus = exchange.database().read(async |connection| {
+            document_revision::prune_organization(connection, org, most, REVISIONS_AT_ONCE).await
+        });
+        let count = surplus.await?;
+        removed += count;
+        if count < REVISIONS_AT_ONCE {
+            return Ok(removed);
+        }
+    }
 }

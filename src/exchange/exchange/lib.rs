@@ -32,11 +32,14 @@ mod transaction;
 
 pub use auth::SecretHasher;
 pub use error::ApiError;
+pub use evenkeel_exchange_store::document_revision::RevisionLimits;
 pub use evenkeel_exchange_store::message::Volume;
 pub use evenkeel_http_server::limit::Rate;
 pub use evenkeel_oidc::{GroupRole, OidcSettings, Role as OidcRole};
 pub use limit::RateLimits;
-pub use settings::{DocumentBytes, ExchangeSettings, InvalidConstraints, MailboxLimits, WeakIdentities};
+pub use settings::{
+    DocumentBytes, ExchangeSettings, InvalidConstraints, MailboxLimits, RevisionSettings, WeakIdentities,
+};
 pub use state::{Exchange, StartError};
 
 /// Version of the compatible API that clients compare with their minimum.

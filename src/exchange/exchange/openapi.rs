@@ -11,7 +11,7 @@ pub const ABOUT: About = About {
     version: API_VERSION,
 };
 
-const EXAMPLES: [&str; 16] = [
+const EXAMPLES: [&str; 18] = [
     include_str!("examples/administration.json"),
     include_str!("examples/agbot.json"),
     include_str!("examples/audit.json"),
@@ -25,6 +25,8 @@ const EXAMPLES: [&str; 16] = [
     include_str!("examples/node_part.json"),
     include_str!("examples/organization.json"),
     include_str!("examples/pattern.json"),
+    include_str!("examples/plan_approval.json"),
+    include_str!("examples/revision.json"),
     include_str!("examples/search.json"),
     include_str!("examples/service.json"),
     include_str!("examples/user.json"),

@@ -3,8 +3,10 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use evenkeel_exchange_store::document_revision::RevisionLimits;
 use evenkeel_exchange_store::message::Volume;
 use evenkeel_oidc::OidcSettings;
+use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
 use crate::limit::RateLimits;
@@ -73,6 +75,8 @@ pub struct ExchangeSettings {
     pub limits: Limits,
     /// Limits on the bytes of documents.
     pub document_bytes: DocumentBytes,
+    /// Limits on the revisions of documents.
+    pub revisions: RevisionSettings,
     /// Limits on mailboxes.
     pub mailboxes: MailboxLimits,
     /// Age at which changes are removed.
@@ -135,6 +139,32 @@ impl Default for DocumentBytes {
     /// and 64 MiB.
     fn default() -> Self {
         DocumentBytes { nodes: 64 * MIB, services: 64 * MIB, policies: 16 * MIB }
+    }
+}
+
+/// Limits on the revisions of documents; the newest one of a document that exists always stays.
+#[derive(Debug, Clone)]
+pub struct RevisionSettings {
+    /// Number and bytes.
+    pub limits: RevisionLimits,
+    /// Age at which revisions are removed.
+    pub age: Duration,
+}
+
+impl RevisionSettings {
+    /// Returns the instant before which revisions are too old.
+    pub(crate) fn kept_since(&self, now: Timestamp) -> Timestamp {
+        let age = SignedDuration::try_from(self.age).unwrap_or(SignedDuration::MAX);
+        now.saturating_sub(age).unwrap_or(Timestamp::MIN)
+    }
+}
+
+impl Default for RevisionSettings {
+    fn default() -> Self {
+        RevisionSettings {
+            limits: RevisionLimits { count: 20, document_bytes: 4 * MIB, org_bytes: 256 * MIB },
+            age: Duration::from_secs(400 * 86_400),
+        }
     }
 }
 
@@ -203,6 +233,7 @@ impl Default for ExchangeSettings {
             login_slots: std::thread::available_parallelism().map_or(1, |count| count.get().div_ceil(2)),
             limits: Limits::default(),
             document_bytes: DocumentBytes::default(),
+            revisions: RevisionSettings::default(),
             mailboxes: MailboxLimits::default(),
             change_age: Duration::from_secs(14_400),
             cleanup_period: Duration::from_secs(1_800),

@@ -270,6 +270,12 @@ impl Exchange {
     }
 
     /// Logins with tokens of an identity provider, when one is configured.
+    /// Returns the identity provider, if the settings have one.
+    #[must_use]
+    pub fn identity_provider(&self) -> Option<Provider> {
+        self.bearer_logins().map(|logins| logins.provider().clone())
+    }
+
     pub(crate) fn bearer_logins(&self) -> Option<&BearerLogins> {
         self.0.bearer_logins.as_ref()
     }

@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_exchange_store::audit_state::{self, AuditedResource};
+use evenkeel_exchange_store::audit_state::{self, AuditedResource, State};
 use evenkeel_exchange_store::change::{self, Change};
 use evenkeel_exchange_store::permitted::Permitted;
 use evenkeel_store::{Database, StoreError, Transaction};
@@ -43,9 +43,10 @@ impl Exchange {
         let subject = request.subject().cloned();
         let state_before = match &subject {
             Some(subject) if !request.finds_nothing() => audit_state::lock(&mut tx, subject).await?,
-            _ => None,
+            _ => State::default(),
         };
-        Ok(WriteTx { tx, audited: Some(Audited { request, subject, state_before }), slot })
+        let audited = Audited { request, subject, state_before, is_revised: true };
+        Ok(WriteTx { tx, audited: Some(audited), slot })
     }
 
     /// Commits what a write [finished](WriteTx::finish) with.
@@ -78,10 +79,18 @@ impl Exchange {
     ) -> Result<(), ApiError> {
         let now = self.now();
         match audited {
-            Some(Audited { request, subject, state_before }) => {
-                let record = request.record(now, state_before);
-                let subject = subject.filter(|_| !request.leaves_nothing());
-                audit_state::insert_with_changes(&mut tx, &record, subject.as_ref(), &changes).await?;
+            Some(Audited { request, subject, state_before: State { hash, document }, is_revised }) => {
+                let record = request.record(now, hash);
+                let settings = self.settings();
+                let revised = subject.as_ref().filter(|_| is_revised);
+                let revised = revised.filter(|subject| request.revises(subject, document.is_some()));
+                if let Some(subject) = revised {
+                    let revision = request.revision(document.as_deref(), &settings.revisions, now);
+                    audit_state::insert_revised(&mut tx, &record, (subject, &revision), &changes).await?;
+                } else {
+                    let subject = subject.filter(|_| !request.leaves_nothing());
+                    audit_state::insert_with_changes(&mut tx, &record, subject.as_ref(), &changes).await?;
+                }
                 tx.commit().await?;
                 request.note_recorded();
                 self.auditor().note_written();
@@ -110,7 +119,9 @@ pub(crate) struct WriteTx<R> {
 struct Audited {
     request: Arc<AuditedRequest>,
     subject: Option<AuditedResource>,
-    state_before: Option<Vec<u8>>,
+    state_before: State,
+    /// False for a write whose change is no person's.
+    is_revised: bool,
 }
 
 /// A write that is ready to be committed.
@@ -133,6 +144,18 @@ impl<R> WriteTx<R> {
             }
         }
         Ok(())
+    }
+
+    /// Returns the document before the write, as JSON; none when there was none.
+    pub(crate) fn document_before(&self) -> Option<&str> {
+        self.audited.as_ref()?.state_before.document.as_deref()
+    }
+
+    /// Adds no revision: what the write changes is no edit by a person.
+    pub(crate) fn skip_revision(&mut self) {
+        if let Some(audited) = &mut self.audited {
+            audited.is_revised = false;
+        }
     }
 
     /// Ends the work of a write with the changes that the feed reports.

@@ -42,7 +42,9 @@ impl View<'_> {
         }
         match self.caller.role {
             Role::Root => true,
-            Role::HubAdmin | Role::OrgAdmin | Role::User => self.is_of_org(change),
+            Role::HubAdmin | Role::OrgAdmin | Role::User | Role::Viewer | Role::Deployer => {
+                self.is_of_org(change)
+            }
             Role::Node => self.is_of_org(change) && self.concerns_node(change),
             Role::Agbot if self.caller.is_multi_tenant() => self.is_served(change) && concerns_agbot(change),
             Role::Agbot | Role::UnapprovedAgbot => self.is_of_org(change) && concerns_agbot(change),
@@ -95,13 +97,7 @@ mod tests {
     /// Returns whether a node sees a change to a node in the feed of an organization.
     fn node_sees(caller: &str, org: &str, changed: (&str, &str)) -> bool {
         let (caller_org, id) = caller.split_once('/').expect("an organization");
-        let caller = Caller {
-            role: Role::Node,
-            org: caller_org.to_owned(),
-            id: id.to_owned(),
-            owner: None,
-            api_key: None,
-        };
+        let caller = Caller::new(Role::Node, caller_org, id);
         let change = SequencedChange {
             change_id: 1,
             org: changed.0.to_owned(),

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     fn caller(role: Role, org: &str, id: &str) -> Caller {
-        Caller { role, org: org.to_owned(), id: id.to_owned(), owner: None, api_key: None }
+        Caller::new(role, org, id)
     }
 
     fn withdrawal(org: &str, id: &str) -> Vec<Arc<SequencedChange>> {

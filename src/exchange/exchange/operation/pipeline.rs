@@ -140,10 +140,11 @@ pub(super) async fn routed(
     if !is_recorded {
         exchange.auditor().note_left_out();
     }
-    let audit = audited.filter(|_| is_recorded).map(|operation| {
-        let address = request.extensions().get::<ClientAddress>().and_then(|address| address.0);
-        AuditedRequest::new(operation, &request, &path, caller.clone(), address)
-    });
+    let address = request.extensions().get::<ClientAddress>().and_then(|address| address.0);
+    let audit = audited
+        .filter(|_| is_recorded)
+        .map(|operation| AuditedRequest::new(operation, &request, &path, caller.clone(), address))
+        .transpose()?;
     let path = PathValues::Decoded(path);
     let mut call = received(handler.body(), exchange.clone(), (caller, login), path, request).await?;
     let audit = audit.map(|audit| Arc::new(audit.by(call.request.caller.clone())));
