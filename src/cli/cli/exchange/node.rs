@@ -6,6 +6,8 @@ use evenkeel_wire::exchange::node::{NodeResponse, PutNode};
 use jiff::Timestamp;
 use serde_json::{Map, json};
 
+use super::node_common::{self, NodeCommon};
+use super::node_each::{self, EachCommand};
 use super::node_orch::{self, NodeOrchCommand};
 use super::node_part::{self, NodePartCommand};
 use super::node_removal;
@@ -15,6 +17,7 @@ use crate::exit::{CliError, Outcome};
 use crate::input::{read_shape, secret};
 use crate::output::{View, print_note};
 use crate::resource::kinds::NODES;
+use crate::resource::selection::ListSelection;
 use crate::shape::{self, NodeFile};
 
 /// Commands for nodes.
@@ -28,8 +31,15 @@ pub enum NodeCommand {
         #[arg(short = 'l', long)]
         long: bool,
         #[command(flatten)]
+        selection: ListSelection,
+        #[command(flatten)]
         watch: Watch,
     },
+    /// Shows what the nodes that are down, or others that are selected, have in common: properties, versions, domains
+    Common(NodeCommon),
+    /// Changes every node of a selection: drain, pause, activate, freeze, thaw, tag
+    #[command(subcommand)]
+    Each(EachCommand),
     /// Creates a node, or replaces the token of an existing one
     Create(NodeCreate),
     /// Changes attributes of a node
@@ -97,9 +107,12 @@ pub async fn run(
     node_auth: Option<&str>,
 ) -> Outcome {
     match command {
-        NodeCommand::List { node, long, watch } => {
-            context.show_watched(&watch, async || list(context, exchange, node.as_deref(), long).await).await
+        NodeCommand::List { node, long, selection, watch } => {
+            let list = async || list(context, exchange, (node.as_deref(), &selection), long).await;
+            context.show_watched(&watch, list).await
         }
+        NodeCommand::Common(selection) => node_common::run(selection, context, exchange).await,
+        NodeCommand::Each(command) => node_each::run(command, context, exchange).await,
         NodeCommand::Create(node) => create(&node, context, exchange, node_auth).await,
         NodeCommand::Update { node, file } => {
             NODES.patch(exchange, &node, &read_shape::<NodeFile>(&file, context)?).await
@@ -175,8 +188,17 @@ pub struct NewNode<'a> {
 }
 
 /// Shows the list of nodes; the table has their states, which are not members of their records.
-async fn list(context: &Context, exchange: &Exchange, node: Option<&str>, is_long: bool) -> Outcome<View> {
-    let records = NODES.read(exchange, node).await?;
+async fn list(
+    context: &Context,
+    exchange: &Exchange,
+    (node, selection): (Option<&str>, &ListSelection),
+    is_long: bool,
+) -> Outcome<View> {
+    selection.require_whole(node)?;
+    if selection.is_count() {
+        return NODES.count(exchange, selection).await;
+    }
+    let records = NODES.read_selected(exchange, node, selection).await?;
     let org = node.map_or_else(|| exchange.org.clone(), |node| exchange.split(node).0);
     let (now, down_after) = (Timestamp::now(), DownAfter::read(context, exchange, &org).await?);
     let mut shown = Records::new();

@@ -7,6 +7,7 @@ use evenkeel_wire::agbot::upgrade::WaitingMember;
 use evenkeel_wire::exchange::node_orchestration::{Availability, PatchNodeOrchestration};
 use serde_json::{Map, Value, json};
 
+use super::revision::{self, Revised, RevisionCommand};
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::Outcome;
 use crate::output::{Table, View, print_note};
@@ -44,6 +45,8 @@ pub enum NodeOrchCommand {
         /// Node that is dead
         node: String,
     },
+    #[command(flatten)]
+    Revision(RevisionCommand),
 }
 
 /// Orchestration settings of a node.
@@ -96,6 +99,12 @@ pub async fn run(command: NodeOrchCommand, context: &Context, exchange: &Exchang
     match command {
         NodeOrchCommand::Show { node, watch } => {
             context.show_watched(&watch, async || show(context, exchange, &node).await).await
+        }
+        NodeOrchCommand::Revision(RevisionCommand::Revisions { name, chosen }) => {
+            revision::show(Revised::NodeSettings(&name), &chosen, context, exchange).await
+        }
+        NodeOrchCommand::Revision(RevisionCommand::Undo { name, undo }) => {
+            revision::undo(Revised::NodeSettings(&name), &undo, context, exchange).await
         }
         NodeOrchCommand::Set(set) => {
             change(exchange, &set).await?;

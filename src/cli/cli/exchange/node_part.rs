@@ -7,6 +7,7 @@ use evenkeel_client::{ClientError, Records};
 use evenkeel_wire::RawJson;
 use serde_json::{Value, json};
 
+use super::revision::{self, PolicyOwner, PolicyRevisionCommand};
 use crate::constraints;
 use crate::context::{Context, Exchange, Watch, split_name};
 use crate::exit::{CliError, Exit, Outcome};
@@ -72,6 +73,8 @@ pub enum NodePartCommand {
     /// Shows the progress of a node's management policies
     #[command(subcommand)]
     Management(ManagementCommand),
+    #[command(flatten)]
+    PolicyRevision(PolicyRevisionCommand),
 }
 
 /// Commands for the management of a node.
@@ -96,6 +99,9 @@ pub enum ManagementCommand {
 pub async fn run(command: NodePartCommand, context: &Context, exchange: &Exchange) -> Outcome {
     let client = &exchange.server.client;
     match command {
+        NodePartCommand::PolicyRevision(command) => {
+            revision::run_for_policy(command, PolicyOwner::Node, context, exchange).await
+        }
         NodePartCommand::Listpolicy { node } => {
             let id = exchange.node_id(&node);
             part(&node, "policy").show(context, exchange, client.node_policy(&id)).await

@@ -22,7 +22,13 @@ pub const USERS: Kind = Kind {
     noun: "user",
     resource: Resource::User,
     list_with: "hzn exchange user list -a",
-    columns: &[("admin", "admin"), ("hub admin", "hubAdmin"), ("email", "email"), ("changed", "lastUpdated")],
+    columns: &[
+        ("admin", "admin"),
+        ("hub admin", "hubAdmin"),
+        ("role", "role"),
+        ("email", "email"),
+        ("changed", "lastUpdated"),
+    ],
 };
 
 /// Nodes.

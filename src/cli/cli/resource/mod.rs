@@ -3,6 +3,7 @@
 pub mod deployment;
 pub mod ha_group;
 pub mod kinds;
+pub mod selection;
 
 use evenkeel_client::{ClientError, Records, Refusal, Resource, Written};
 use evenkeel_ids::PolicyId;
