@@ -13,6 +13,7 @@ use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View, print_note};
 use crate::resource::kinds::{GROUPS, POLICIES};
 use crate::resource::{require_if_empty, require_selectors};
+use crate::rollout_detail;
 use crate::update_text::blocked_text;
 use crate::wait::Wait;
 use crate::wait::rollout::{Followed, Goal};
@@ -49,6 +50,13 @@ enum RolloutCommand {
         watch: Watch,
         #[command(flatten)]
         wait: Wait,
+    },
+    /// Shows the rollout of a deployment policy in detail: time left, waves, steps, and what failing nodes have in common
+    Show {
+        /// Deployment policy
+        policy: String,
+        #[command(flatten)]
+        watch: Watch,
     },
     /// Pauses a rollout: the current member finishes, and no other one is stopped
     Pause(Chosen),
@@ -88,10 +96,17 @@ pub async fn run(arguments: RolloutArguments, context: &Context) -> Outcome {
         RolloutCommand::Status { policy, group, watch, wait } => {
             let read = async || status(context, &exchange, policy.as_deref(), group.as_deref()).await;
             read().await?;
+            if let Some(policy) = &policy {
+                rollout_detail::note_time_left(context, &exchange, policy).await;
+            }
             let names = (policy.as_deref(), group.as_deref());
             let outcome = follow(context, &exchange, names, (&wait, Goal::Completed)).await;
             context.show_watched(&watch, read).await?;
             outcome
+        }
+        RolloutCommand::Show { policy, watch } => {
+            let read = async || rollout_detail::view(context, &exchange, &policy).await;
+            context.show_watched(&watch, read).await
         }
         RolloutCommand::Pause(chosen) => act(context, &exchange, &chosen, ("pause", Goal::Held)).await,
         RolloutCommand::Resume(chosen) => act(context, &exchange, &chosen, ("resume", Goal::Completed)).await,
