@@ -6,6 +6,7 @@ use evenkeel_wire::agbot::agreement::AgreementRecord;
 use evenkeel_wire::agbot::event::EventsQuery;
 use serde_json::{Value, json};
 
+use crate::attention::{self, AttentionCommand};
 use crate::context::{Context, Exchange, UserOptions, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View, print_note};
@@ -61,6 +62,9 @@ enum AgbotCommand {
         #[command(flatten)]
         watch: Watch,
     },
+    /// Problems that a person has to resolve
+    #[command(subcommand)]
+    Attention(AttentionCommand),
     /// Shows the state of the agbot
     Status,
 }
@@ -162,6 +166,7 @@ pub async fn run(arguments: AgbotArguments, context: &Context) -> Outcome {
             };
             context.show_watched(&watch, list).await
         }
+        AgbotCommand::Attention(command) => attention::run(command, context, &exchange).await,
         AgbotCommand::Status => {
             let agbot = context.agbot(&exchange)?;
             let found = agbot.client.agbot_status_record();

@@ -1,6 +1,7 @@
 //! Failed calls: why a server did not carry out a request, and what to do about it.
 
 use evenkeel_client::ClientError;
+use evenkeel_wire::exchange::plan_approval::APPROVAL_REQUIRED;
 
 use crate::exit::{CliError, Exit};
 use crate::settings::{AGENT_URL, CA_FILE};
@@ -21,6 +22,9 @@ impl CliError {
             None => of_transport(server, source, error),
             Some(401) => {
                 "check id and secret in -u, -n, HZN_EXCHANGE_USER_AUTH or HZN_EXCHANGE_NODE_AUTH".to_owned()
+            }
+            Some(403) if needs_approval(error) => {
+                "request it with hzn approval request, which takes the same names and files, and apply it with hzn approval apply".to_owned()
             }
             Some(403) => {
                 "use credentials that may do this: those of the owner or of an administrator".to_owned()
@@ -45,6 +49,11 @@ impl CliError {
         };
         Self { is_retryable: error.is_retryable(), ..Self::new(Exit::Http, what, why, advice) }
     }
+}
+
+/// Returns whether a second person has to approve the write.
+fn needs_approval(error: &ClientError) -> bool {
+    matches!(error, ClientError::Status { code, .. } if code == APPROVAL_REQUIRED)
 }
 
 /// The address with the other scheme, when the failure shows that a server speaks TLS where plain HTTP was tried, or the

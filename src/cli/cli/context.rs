@@ -50,6 +50,28 @@ pub struct UserOptions {
     pub user_pw: Option<String>,
 }
 
+/// Longest reason, in characters.
+const LONGEST_REASON: usize = 1_000;
+
+/// Reason for a write.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ReasonOption {
+    /// Reason for a write, which is recorded with the revision of the document
+    #[arg(long, global = true, value_name = "TEXT", value_parser = reason)]
+    reason: Option<String>,
+}
+
+fn reason(text: &str) -> Result<String, String> {
+    let count = text.chars().count();
+    if count > LONGEST_REASON {
+        return Err(format!("it has {count} characters, and may have {LONGEST_REASON}"));
+    }
+    if text.chars().any(char::is_control) {
+        return Err("it must be one line of printable characters".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 /// Shows a result again whenever it changes.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Watch {
@@ -258,6 +280,19 @@ impl Context {
 }
 
 impl Exchange {
+    /// Returns the exchange with the reason on each write.
+    ///
+    /// # Errors
+    /// With status 1 for a reason that cannot be sent.
+    pub fn with_reason(mut self, option: &ReasonOption) -> Outcome<Self> {
+        if let Some(reason) = &option.reason {
+            self.server.client = self.server.client.clone().with_reason(reason).map_err(|error| {
+                CliError::input("the reason cannot be sent", error.to_string(), "correct --reason")
+            })?;
+        }
+        Ok(self)
+    }
+
     /// Returns the id of a node; a bare name belongs to the command's organization.
     pub fn node_id(&self, name: &str) -> NodeId {
         let (org, id) = self.split(name);

@@ -3,12 +3,23 @@
 use clap::Command;
 
 /// Commands with their examples; a test reads every line as the program would.
-const EXAMPLES: [(&str, &[&str]); 26] = [
+const EXAMPLES: [(&str, &[&str]); 32] = [
     ("plan", &["hzn plan watch-line-1 -f version-2.yaml", "hzn plan watch-line-1 --output json"]),
+    (
+        "approval request policy",
+        &["hzn approval request policy watch-line-1 -f version-2.yaml --reason 'ticket 4711' --wait=4h"],
+    ),
+    ("approval list", &["hzn approval list --state pending"]),
+    (
+        "history",
+        &["hzn history --at 14:05", "hzn history --at '2026-11-29 14:05' --policy watch-line-1 --kind task"],
+    ),
+    ("diff", &["hzn diff --from 14:00 --to 14:30", "hzn diff --from 2h --node edge-1"]),
     ("apply", &["hzn apply -f plant.yaml --dry-run", "hzn apply -f plant/ --prune 'Line 1' --wait"]),
     ("exchange org create", &["hzn exchange org create plant --description 'Plant 1'"]),
     ("exchange user create", &["hzn exchange user create --admin ada - ada@plant.example < password"]),
     ("exchange node list", &["hzn exchange node list", "hzn exchange node list edge-1 --output yaml"]),
+    ("exchange node common", &["hzn exchange node common", "hzn exchange node common --availability drain"]),
     ("exchange node create", &["hzn exchange node create edge-1 - < edge-1.token"]),
     ("exchange node addpolicy", &["hzn exchange node addpolicy edge-1 -f node-policy.yaml"]),
     (
@@ -84,6 +95,7 @@ const EXAMPLES: [(&str, &[&str]); 26] = [
         "rollout status",
         &["hzn rollout status watch-line-1 --watch", "hzn rollout status watch-line-1 --wait=20m"],
     ),
+    ("rollout show", &["hzn rollout show watch-line-1 --watch"]),
     ("rollout undo", &["hzn rollout undo watch-line-1 --group line-1 --wait"]),
     (
         "deploycheck",

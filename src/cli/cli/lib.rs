@@ -6,15 +6,19 @@
 mod agbot;
 mod agent;
 mod apply;
+mod approval;
+mod attention;
 mod call_error;
 mod check;
 mod completion;
 mod confirm;
 mod constraints;
 mod context;
+mod diff;
 mod examples;
 mod exchange;
 mod exit;
+mod history;
 mod input;
 mod key;
 mod machine;
@@ -29,6 +33,7 @@ mod reference;
 mod repeated;
 mod resource;
 mod rollout;
+mod rollout_detail;
 mod server;
 mod settings;
 mod shape;
@@ -89,8 +94,14 @@ enum Command {
     Rollout(rollout::RolloutArguments),
     /// Shows the instances that a write of a deployment policy would create, replace, move and stop, without changing anything
     Plan(plan::PlanArguments),
+    /// Approvals of plans by a second person
+    Approval(approval::ApprovalArguments),
     /// Shows the instances of all deployment policies live
     Mon(mon::MonArguments),
+    /// Shows the instances, claims and unusual nodes of an instant
+    History(history::HistoryArguments),
+    /// Shows what differs between two instants: instances, claims and nodes
+    Diff(history::DiffArguments),
     /// Makes services, HA groups and policies match files, and shows the changes
     Apply(apply::ApplyArguments),
     /// Checks whether nodes, or all members of an HA group, would get a service
@@ -224,7 +235,10 @@ async fn dispatch(command: Command, context: &Context) -> Outcome {
         Command::Agbot(arguments) => agbot::run(arguments, context).await,
         Command::Rollout(arguments) => rollout::run(arguments, context).await,
         Command::Plan(arguments) => plan::run(&arguments, context).await,
+        Command::Approval(arguments) => approval::run(arguments, context).await,
         Command::Mon(arguments) => mon::run(&arguments, context).await,
+        Command::History(arguments) => history::show(arguments, context).await,
+        Command::Diff(arguments) => history::compare(arguments, context).await,
         Command::Apply(arguments) => apply::run(&arguments, context).await,
         Command::Deploycheck(arguments) => check::run(*arguments, context).await,
         Command::Explain(arguments) => check::explain::run(&arguments, context).await,

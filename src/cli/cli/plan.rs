@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use evenkeel_wire::agbot::plan::{PlanResponse, PlannedAction, PlannedChange, PlannedWorkloadUnit};
+use evenkeel_wire::agbot::plan::{PlanResponse, PlannedAction, PlannedWorkloadUnit};
 use serde_json::{Map, Value};
 
 use crate::context::{Context, Exchange, UserOptions};
 use crate::exit::{CliError, Outcome};
 use crate::input::{read_json, shaped};
 use crate::orchestration::{clause_advice, removal_example};
-use crate::output::View;
+use crate::output::{View, print_note};
 use crate::resource::deployment;
 use crate::resource::kinds::POLICIES;
 use crate::shape::{DeploymentPolicyFile, complete_policy};
@@ -22,6 +22,13 @@ use crate::text_file::shown;
 pub struct PlanArguments {
     #[command(flatten)]
     user: UserOptions,
+    #[command(flatten)]
+    document: PlannedDocument,
+}
+
+/// The deployment policy that is planned.
+#[derive(Debug, Args)]
+pub struct PlannedDocument {
     /// Deployment policy, as [ORG/]POLICY; not needed if the file names it, or has its name as label
     #[arg(required_unless_present = "file")]
     policy: Option<String>,
@@ -47,31 +54,16 @@ pub struct CheckToken {
 /// With status 8 when there is no such policy, 5 when the agbot has no plan.
 pub async fn run(arguments: &PlanArguments, context: &Context) -> Outcome {
     let exchange = context.exchange(&arguments.user, None)?;
-    let (name, body) = match &arguments.file {
-        None => (arguments.policy.clone().unwrap_or_default(), None),
-        Some(file) => {
-            let (named, mut body) = read_planned(file, context)?;
-            let name = arguments.policy.clone().or(named).ok_or_else(|| {
-                CliError::input(
-                    "nothing was planned",
-                    format!("{} does not name its policy", file.display()),
-                    "name the policy before -f",
-                )
-            })?;
-            if !arguments.update {
-                complete_policy(&name, &mut body)?;
-            }
-            POLICIES.check(&exchange, &name, &body)?;
-            deployment::prepare(&mut body, context)?;
-            if arguments.update {
-                body = deployment::merged(&exchange, &name, body.as_object()).await?;
-            }
-            (name, Some(body))
-        }
-    };
+    let (name, body) = arguments.document.read(context, &exchange).await?;
     let found = plan(context, &exchange, &name, body.as_ref()).await?;
+    if arguments.document.file.is_some() && requires_approval(&exchange).await {
+        print_note(format!(
+            "organization {} requires that a second person approves this write: hzn approval request policy takes the same arguments",
+            exchange.org
+        ));
+    }
     let json = serde_json::to_value(&found).unwrap_or_default();
-    let advice = match &arguments.file {
+    let advice = match &arguments.document.file {
         Some(file) => {
             format!(
                 "see which constraint a node does not satisfy with: hzn deploycheck policy -B {} -n NODE",
@@ -81,6 +73,33 @@ pub async fn run(arguments: &PlanArguments, context: &Context) -> Outcome {
         None => clause_advice(found.policy.as_str()),
     };
     context.screen.show(&View::text(&text(&found, &advice), json))
+}
+
+impl PlannedDocument {
+    /// Returns the name of the policy and the document to be written; none for the stored one.
+    ///
+    /// # Errors
+    /// With status 3 or 4 when the file cannot be read, 1 when it does not name its policy.
+    pub async fn read(&self, context: &Context, exchange: &Exchange) -> Outcome<(String, Option<Value>)> {
+        let Some(file) = &self.file else { return Ok((self.policy.clone().unwrap_or_default(), None)) };
+        let (named, mut body) = read_planned(file, context)?;
+        let name = self.policy.clone().or(named).ok_or_else(|| {
+            CliError::input(
+                "nothing was planned",
+                format!("{} does not name its policy", file.display()),
+                "name the policy before -f",
+            )
+        })?;
+        if !self.update {
+            complete_policy(&name, &mut body)?;
+        }
+        POLICIES.check(exchange, &name, &body)?;
+        deployment::prepare(&mut body, context)?;
+        if self.update {
+            body = deployment::merged(exchange, &name, body.as_object()).await?;
+        }
+        Ok((name, Some(body)))
+    }
 }
 
 impl CheckToken {
@@ -115,6 +134,12 @@ impl CheckToken {
             format!("see the new plan with: {command}"),
         ))
     }
+}
+
+/// Returns whether writes of the organization need an approval; false if that cannot be read.
+async fn requires_approval(exchange: &Exchange) -> bool {
+    let settings = exchange.server.client.org_orchestration(&exchange.org).await;
+    settings.ok().flatten().is_some_and(|settings| settings.as_value()["approval"] == "changes")
 }
 
 /// Reads a document of `hzn apply`, or a policy, with its name; a plain policy has none, and its label is taken for it.
@@ -171,7 +196,7 @@ fn text(plan: &PlanResponse, advice: &str) -> String {
             add(format_args!("{}", part.name));
         }
         for change in &part.changes {
-            add(format_args!("  {}", line(change)));
+            add(format_args!("  {change}"));
         }
         let removed = removed_nodes(part);
         if !removed.is_empty() {
@@ -239,27 +264,6 @@ fn is_empty(plan: &PlanResponse) -> bool {
             .workload_units
             .iter()
             .all(|part| part.changes.is_empty() && part.blocked.is_empty() && part.unplaced.is_none())
-}
-
-fn line(change: &PlannedChange) -> String {
-    let place = match (&change.from, &change.to) {
-        (Some(from), Some(to)) if from == to => format!("on {to}"),
-        (Some(from), Some(to)) => format!("from {from} to {to}"),
-        (None, Some(node)) | (Some(node), None) => format!("on {node}"),
-        (None, None) => "on no node yet".to_owned(),
-    };
-    let (sign, verb) = sign_and_verb(change.action);
-    format!("{sign} {verb} slot {} {place}: {}", change.slot, change.reason)
-}
-
-fn sign_and_verb(action: PlannedAction) -> (char, &'static str) {
-    match action {
-        PlannedAction::Create => ('+', "create"),
-        PlannedAction::Replace => ('~', "replace"),
-        PlannedAction::Move => ('>', "move"),
-        PlannedAction::Restart => ('~', "restart"),
-        PlannedAction::Stop => ('-', "stop"),
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! `hzn apply`: makes services, HA groups and policies of an organization match documents, and reports the
 //! changes.
 
-mod diff;
 mod document;
 
 use std::collections::BTreeSet;
@@ -13,9 +12,9 @@ use evenkeel_wire::exchange::shared::default_node_health;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::diff::{Change, SETTINGS, changes};
 use self::document::{Document, DocumentKind};
-use crate::context::{Context, Exchange, UserOptions};
+use crate::context::{Context, Exchange, ReasonOption, UserOptions};
+use crate::diff::{Change, SETTINGS, changes};
 use crate::exchange::ha_group_edit::require_node;
 use crate::exchange::publish;
 use crate::exit::{CliError, Outcome};
@@ -36,6 +35,8 @@ use crate::wait::{self, Wait};
 pub struct ApplyArguments {
     #[command(flatten)]
     user: UserOptions,
+    #[command(flatten)]
+    reason: ReasonOption,
     /// YAML or JSON file with documents, a directory of such files, - for standard input; a document has kind (service,
     /// hagroup, policy or nmp), name and spec, in the format that the command for that kind reads
     #[arg(short = 'f', long = "file", value_name = "FILE|DIR")]
@@ -112,7 +113,7 @@ impl Step {
 /// # Errors
 /// With status 1, 3 or 4 for documents that cannot be used, 5 when the exchange refuses one, 11 to 13 with `--wait`.
 pub async fn run(arguments: &ApplyArguments, context: &Context) -> Outcome {
-    let exchange = context.exchange(&arguments.user, None)?;
+    let exchange = context.exchange(&arguments.user, None)?.with_reason(&arguments.reason)?;
     let documents = document::read(&arguments.file, context)?;
     check_pruning(arguments, documents.len())?;
     let mut steps = Vec::new();

@@ -9,6 +9,7 @@ use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::output::{Column, Table, View, print_note};
 use crate::resource::kinds::AGBOTS;
+use crate::resource::selection::ListSelection;
 use crate::resource::{Part, members_of};
 
 /// Commands for agbots. An agbot of another organization is named ORG/AGBOT.
@@ -21,6 +22,8 @@ pub enum AgbotCommand {
         /// Show everything, not only names
         #[arg(short = 'l', long)]
         long: bool,
+        #[command(flatten)]
+        selection: ListSelection,
         #[command(flatten)]
         watch: Watch,
     },
@@ -244,8 +247,12 @@ impl ServedEntry {
 pub async fn run(command: AgbotCommand, context: &Context, exchange: &Exchange) -> Outcome {
     use AgbotCommand as C;
     match command {
-        C::List { agbot, long, watch } => {
-            context.show_watched(&watch, async || AGBOTS.list(exchange, agbot.as_deref(), long).await).await
+        C::List { agbot, long, selection, watch } => {
+            context
+                .show_watched(&watch, async || {
+                    AGBOTS.list_selected(exchange, agbot.as_deref(), long, &selection).await
+                })
+                .await
         }
         C::Approvals { watch } => {
             context.show_watched(&watch, async || agbot_approval::view(exchange).await).await

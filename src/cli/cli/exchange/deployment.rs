@@ -7,6 +7,7 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::orch::{self, OrchCommand};
+use super::revision::{self, RevisionCommand};
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::Outcome;
 use crate::input::{read_shape, read_shaped, template};
@@ -14,6 +15,7 @@ use crate::output::View;
 use crate::plan::CheckToken;
 use crate::resource::deployment::{merged, prepare};
 use crate::resource::kinds::POLICIES;
+use crate::resource::selection::ListSelection;
 use crate::shape::{DeploymentPolicyFile, complete_policy, require_constraints};
 use crate::stops::{ForceOfFile, Write, confirm_stops, show_stops};
 use crate::wait::{self, Wait};
@@ -29,6 +31,8 @@ pub enum DeploymentCommand {
         /// Show everything, not only names
         #[arg(short = 'l', long)]
         long: bool,
+        #[command(flatten)]
+        selection: ListSelection,
         #[command(flatten)]
         watch: Watch,
     },
@@ -82,6 +86,8 @@ pub enum DeploymentCommand {
         #[arg(long)]
         skip_children: bool,
     },
+    #[command(flatten)]
+    Revision(RevisionCommand),
 }
 
 /// Runs a command for deployment policies.
@@ -90,9 +96,12 @@ pub enum DeploymentCommand {
 /// Returns the error of the command.
 pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
-        DeploymentCommand::List { policy, long, watch } => {
+        DeploymentCommand::Revision(command) => revision::run(command, &POLICIES, context, exchange).await,
+        DeploymentCommand::List { policy, long, selection, watch } => {
             context
-                .show_watched(&watch, async || POLICIES.list(exchange, policy.as_deref(), long).await)
+                .show_watched(&watch, async || {
+                    POLICIES.list_selected(exchange, policy.as_deref(), long, &selection).await
+                })
                 .await
         }
         DeploymentCommand::New => show_template(context),

@@ -12,6 +12,7 @@ use evenkeel_wire::agbot::upgrade::{HeldClaim, UpgradesResponse, WaitingMember};
 use super::ha_group_edit as edit;
 use super::ha_group_recover::{RecoverMembers, recover};
 use super::orch::events::{self, ChosenEvents, Subject};
+use super::revision::{self, RevisionCommand};
 use crate::confirm::confirm;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Exit, Outcome};
@@ -20,6 +21,7 @@ use crate::output::{Table, View};
 use crate::resource::ha_group::members;
 use crate::resource::kinds::{GROUPS, NODES, POLICIES};
 use crate::resource::require_selectors;
+use crate::resource::selection::ListSelection;
 use crate::stops::{ForceOfFile, Write, confirm_stops, show_stops};
 use crate::wait::{self, Wait};
 
@@ -33,6 +35,8 @@ pub enum HaGroupCommand {
         /// Show everything, not only names
         #[arg(short = 'l', long)]
         long: bool,
+        #[command(flatten)]
+        selection: ListSelection,
         #[command(flatten)]
         watch: Watch,
     },
@@ -96,6 +100,8 @@ pub enum HaGroupCommand {
         #[arg(short = 'f', long)]
         force: bool,
     },
+    #[command(flatten)]
+    Revision(RevisionCommand),
 }
 
 /// A group: by its members, or from a file.
@@ -184,8 +190,13 @@ impl HaGroupCommand {
 /// Returns the error of the command.
 pub async fn run(command: HaGroupCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
-        HaGroupCommand::List { name, long, watch } => {
-            context.show_watched(&watch, async || GROUPS.list(exchange, name.as_deref(), long).await).await
+        HaGroupCommand::Revision(command) => revision::run(command, &GROUPS, context, exchange).await,
+        HaGroupCommand::List { name, long, selection, watch } => {
+            context
+                .show_watched(&watch, async || {
+                    GROUPS.list_selected(exchange, name.as_deref(), long, &selection).await
+                })
+                .await
         }
         HaGroupCommand::New(group) | HaGroupCommand::Create(group) => {
             let wanted = edit::Group::read(&group, context)?;

@@ -85,6 +85,12 @@ pub struct RuleArguments {
     /// Maximum number of children, up to 10000
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     limit: Option<u16>,
+    /// Children to leave out at the beginning of the list, up to 1000000
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    offset: Option<u32>,
+    /// List children of this kind only
+    #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(["node", "hagroup", "workload", "unit", "instance"]))]
+    kind: Option<String>,
 }
 
 /// A report.
@@ -315,6 +321,8 @@ impl RuleArguments {
             max_percent_unhealthy_units: self.max_percent_unhealthy_units,
             max_percent_unhealthy_instances: self.max_percent_unhealthy_instances,
             limit: self.limit,
+            offset: self.offset,
+            kind: self.kind.clone(),
         }
     }
 }

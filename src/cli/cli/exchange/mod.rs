@@ -12,7 +12,9 @@ pub mod health;
 pub mod nmp;
 pub mod nmp_match;
 pub mod node;
-pub mod node_orch;
+pub mod node_common;
+pub mod node_each;
+mod node_orch;
 pub mod node_part;
 mod node_removal;
 pub mod node_state;
@@ -21,14 +23,16 @@ pub mod orch_settings;
 pub mod org;
 pub mod pattern;
 pub mod publish;
+pub mod revision;
 pub mod service;
 mod service_removal;
 pub mod user;
+pub mod view;
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use crate::context::{Context, UserOptions};
+use crate::context::{Context, ReasonOption, UserOptions};
 use crate::exit::Outcome;
 use crate::output::View;
 
@@ -46,6 +50,8 @@ pub struct ExchangeArguments {
         value_name = "CREDENTIALS"
     )]
     node_id_tok: Option<String>,
+    #[command(flatten)]
+    reason: ReasonOption,
     #[command(subcommand)]
     command: ExchangeCommand,
 }
@@ -79,6 +85,9 @@ enum ExchangeCommand {
     /// Nodes on which a service is blocked because it keeps failing there
     #[command(subcommand)]
     Blocklist(blocklist::BlocklistCommand),
+    /// Saved views: selections of nodes under a name
+    #[command(subcommand)]
+    View(view::ViewCommand),
     /// HA groups: nodes that stand in for each other
     #[command(subcommand)]
     Hagroup(ha_group::HaGroupCommand),
@@ -123,6 +132,7 @@ pub async fn run(mut arguments: ExchangeArguments, context: &Context) -> Outcome
         command => command,
     };
     let exchange = context.exchange(&arguments.user, arguments.node_id_tok.as_deref())?;
+    let exchange = exchange.with_reason(&arguments.reason)?;
     match command {
         ExchangeCommand::Org(command) => org::run(command, context, &exchange).await,
         ExchangeCommand::User(command) => user::run(command, context, &exchange).await,
@@ -135,6 +145,7 @@ pub async fn run(mut arguments: ExchangeArguments, context: &Context) -> Outcome
         ExchangeCommand::Deployment(command) => deployment::run(command, context, &exchange).await,
         ExchangeCommand::Orch(command) => orch_settings::run(command, context, &exchange).await,
         ExchangeCommand::Blocklist(command) => blocklist::run(command, context, &exchange).await,
+        ExchangeCommand::View(command) => view::run(command, context, &exchange).await,
         ExchangeCommand::Hagroup(command) => ha_group::run(command, context, &exchange).await,
         ExchangeCommand::Health(command) => health::run(command, context, &exchange).await,
         ExchangeCommand::Nmp(command) => nmp::run(command, context, &exchange).await,

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::nmp_match::matching_nodes;
 use super::node_part::node_management;
+use super::revision::{self, RevisionCommand};
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::{read_shaped, template};
@@ -91,6 +92,8 @@ pub enum NmpCommand {
         /// Name of the policy
         nmp: String,
     },
+    #[command(flatten)]
+    Revision(RevisionCommand),
 }
 
 /// Runs a command for management policies.
@@ -99,6 +102,7 @@ pub enum NmpCommand {
 /// Returns the error of the command.
 pub async fn run(command: NmpCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
+        NmpCommand::Revision(command) => revision::run(command, &NMPS, context, exchange).await,
         NmpCommand::List { nmp, nodes: true, watch, .. } => {
             context.show_watched(&watch, async || list_nodes(exchange, nmp.as_deref()).await).await
         }

@@ -1,9 +1,11 @@
 //! `hzn exchange orchestration settings`: settings of the organization for its workloads and nodes (orchestration 1.6, 2.8).
 
 use clap::Subcommand;
+use evenkeel_wire::RawJson;
 use serde_json::{Map, Value};
 
 use super::orch::events::{self, ChosenEvents, Subject};
+use super::revision::{self, ChosenRevisions, Revised, UndoTarget};
 use crate::confirm::confirm;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
@@ -12,6 +14,8 @@ use crate::stops::{Confirmation, Write, confirm_stops};
 
 /// The setting for the time without a heartbeat after which a node is down.
 const DOWN_AFTER: &str = "nodeDownAfterSeconds";
+/// The member that only the exchange sets.
+const AUTHOR: &str = "lastUpdatedBy";
 /// The setting for which constraints give way.
 const PRIORITIES: &str = "constraintPriorities";
 /// Seconds between two heartbeats of an idle agent that was started without `--heartbeat-interval`.
@@ -48,6 +52,16 @@ pub enum SettingsCommand {
         #[arg(short = 'f', long)]
         force: bool,
     },
+    /// Shows the revisions of the settings, newest first, one of them, or the changes between two
+    Revisions {
+        #[command(flatten)]
+        chosen: ChosenRevisions,
+    },
+    /// Writes the settings of an earlier revision again, with the checks and questions of every write
+    Undo {
+        #[command(flatten)]
+        undo: UndoTarget,
+    },
 }
 
 /// Runs a command for all workloads of the organization.
@@ -65,9 +79,7 @@ pub async fn run(command: OrgOrchCommand, context: &Context, exchange: &Exchange
         SettingsCommand::Show { watch } => context.show_watched(&watch, async || show(exchange).await).await,
         SettingsCommand::Set { changes, force } => {
             let change = merged(&changes)?;
-            if let Some(question) = question_of(&change)
-                && !confirm(&question, force || context.is_dry_run)?
-            {
+            if !confirm_change(&change, force || context.is_dry_run)? {
                 return Ok(());
             }
             let (write, confirmation) = (Write::settings(exchange, &change), Confirmation::by_flag(force));
@@ -76,7 +88,42 @@ pub async fn run(command: OrgOrchCommand, context: &Context, exchange: &Exchange
             }
             set(exchange, &change).await
         }
+        SettingsCommand::Revisions { chosen } => {
+            revision::show(Revised::OrgSettings, &chosen, context, exchange).await
+        }
+        SettingsCommand::Undo { undo } => {
+            revision::undo(Revised::OrgSettings, &undo, context, exchange).await
+        }
     }
+}
+
+/// Returns the settings that a document changes; one that it lacks is `null`.
+///
+/// # Errors
+/// With status 5 when the settings cannot be read.
+pub async fn changed(exchange: &Exchange, document: &Value) -> Outcome<Map<String, Value>> {
+    let doing = format!("reading the settings of organization {}", exchange.org);
+    let stored = exchange.server.client.org_orchestration(&exchange.org);
+    let stored = exchange.server.call(&doing, stored).await?;
+    let stored = stored.map(RawJson::into_value).unwrap_or_default();
+    Ok(differences(&stored, document))
+}
+
+fn differences(stored: &Value, wanted: &Value) -> Map<String, Value> {
+    let members = |document: &Value| document.as_object().cloned().unwrap_or_default();
+    let (stored, wanted) = (members(stored), members(wanted));
+    let removed = stored.keys().filter(|name| *name != AUTHOR && !wanted.contains_key(*name));
+    let removed: Vec<(String, Value)> = removed.map(|name| (name.clone(), Value::Null)).collect();
+    let written = wanted.into_iter().filter(|(name, value)| stored.get(name) != Some(value));
+    written.chain(removed).collect()
+}
+
+/// Asks for confirmation of a change that needs one.
+///
+/// # Errors
+/// With status 1 when there is no terminal to confirm on.
+pub fn confirm_change(change: &Map<String, Value>, is_forced: bool) -> Outcome<bool> {
+    question_of(change).map_or(Ok(true), |question| confirm(&question, is_forced))
 }
 
 async fn show(exchange: &Exchange) -> Outcome<View> {
@@ -128,7 +175,7 @@ fn heartbeat_warning(change: &Map<String, Value>) -> Option<String> {
 }
 
 /// Combines all changes into one document; a key with dots names a member of an object.
-fn merged(changes: &[String]) -> Outcome<Map<String, Value>> {
+pub fn merged(changes: &[String]) -> Outcome<Map<String, Value>> {
     let mut document = Map::new();
     for change in changes {
         let (key, value) = parse(change)?;
@@ -198,6 +245,13 @@ mod tests {
         let question = |change: &str| question_of(&merged(&[change.to_owned()]).unwrap());
         assert!(question("constraintPriorities.Affinity=1").is_some());
         assert_eq!(question("nodeDownAfterSeconds=60"), None);
+    }
+
+    #[test]
+    fn settings_that_a_document_lacks_are_removed() {
+        let stored = serde_json::json!({"a": 1, "b": 2, "lastUpdatedBy": "o/u"});
+        let wanted = serde_json::json!({"a": 1, "c": 3});
+        assert_eq!(Value::Object(differences(&stored, &wanted)), serde_json::json!({"c": 3, "b": null}));
     }
 
     #[test]

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use http::StatusCode;
 
+use super::revision::{self, RevisionCommand};
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::input::read_shape;
 use crate::key::SigningKeys;
 use crate::resource::kinds::PATTERNS;
+use crate::resource::selection::ListSelection;
 use crate::shape::PatternFile;
 use crate::signer::{PublicKey, sign_overrides};
 
@@ -23,6 +25,8 @@ pub enum PatternCommand {
         /// Show everything, not only names
         #[arg(short = 'l', long)]
         long: bool,
+        #[command(flatten)]
+        selection: ListSelection,
         #[command(flatten)]
         watch: Watch,
     },
@@ -46,6 +50,8 @@ pub enum PatternCommand {
         #[arg(short = 'f', long)]
         force: bool,
     },
+    #[command(flatten)]
+    Revision(RevisionCommand),
 }
 
 /// Runs a command for patterns.
@@ -54,9 +60,12 @@ pub enum PatternCommand {
 /// Returns the error of the command.
 pub async fn run(command: PatternCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
-        PatternCommand::List { pattern, long, watch } => {
+        PatternCommand::Revision(command) => revision::run(command, &PATTERNS, context, exchange).await,
+        PatternCommand::List { pattern, long, selection, watch } => {
             context
-                .show_watched(&watch, async || PATTERNS.list(exchange, pattern.as_deref(), long).await)
+                .show_watched(&watch, async || {
+                    PATTERNS.list_selected(exchange, pattern.as_deref(), long, &selection).await
+                })
                 .await
         }
         PatternCommand::Publish { file, name, keys } => {

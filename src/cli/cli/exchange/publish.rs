@@ -144,7 +144,10 @@ pub fn id_of(body: &Map<String, Value>, org: &str) -> String {
 }
 
 /// Creates or replaces; returns false if the user declines to replace.
-async fn store(exchange: &Exchange, id: &str, body: &Value, overwrites: bool) -> Outcome<bool> {
+///
+/// # Errors
+/// With status 5 when the exchange refuses it.
+pub(super) async fn store(exchange: &Exchange, id: &str, body: &Value, overwrites: bool) -> Outcome<bool> {
     let (org, name) = exchange.split(id);
     let client = &exchange.server.client;
     let found = exchange.server.call(&format!("reading service {id}"), client.service(&org, &name)).await?;

@@ -8,6 +8,7 @@ use evenkeel_wire::exchange::service::PutDockAuth;
 use serde_json::{Value, json};
 
 use super::publish::{PublishArguments, publish, show_verification};
+use super::revision::{self, PolicyOwner, PolicyRevisionCommand, RevisionCommand};
 use super::service_removal;
 use crate::constraints;
 use crate::context::{Context, Exchange, Watch};
@@ -16,6 +17,7 @@ use crate::input::{read_shape, secret, template};
 use crate::output::{Table, View, print_note};
 use crate::resource::Part;
 use crate::resource::kinds::SERVICES;
+use crate::resource::selection::ListSelection;
 use crate::shape::{self, ServicePolicyFile};
 
 /// Commands for services.
@@ -31,6 +33,8 @@ pub enum ServiceCommand {
         /// Write the deployment of the service to this file, exactly as it was signed
         #[arg(short = 'f', long = "deployment-file", value_name = "FILE", requires = "service")]
         deployment_file: Option<PathBuf>,
+        #[command(flatten)]
+        selection: ListSelection,
         #[command(flatten)]
         watch: Watch,
     },
@@ -117,6 +121,10 @@ pub enum ServiceCommand {
         #[arg(short = 'f', long)]
         force: bool,
     },
+    #[command(flatten)]
+    Revision(RevisionCommand),
+    #[command(flatten)]
+    PolicyRevision(PolicyRevisionCommand),
 }
 
 /// Runs a command for services.
@@ -130,10 +138,16 @@ pub async fn run(command: ServiceCommand, context: &Context, exchange: &Exchange
         C::List { service: Some(service), deployment_file: Some(file), .. } => {
             save_deployment(exchange, &service, &file).await
         }
-        C::List { service, long, watch, .. } => {
+        C::List { service, long, selection, watch, .. } => {
             context
-                .show_watched(&watch, async || SERVICES.list(exchange, service.as_deref(), long).await)
+                .show_watched(&watch, async || {
+                    SERVICES.list_selected(exchange, service.as_deref(), long, &selection).await
+                })
                 .await
+        }
+        C::Revision(command) => revision::run(command, &SERVICES, context, exchange).await,
+        C::PolicyRevision(command) => {
+            revision::run_for_policy(command, PolicyOwner::Service, context, exchange).await
         }
         C::New => show_template(context),
         C::Newpolicy => show_policy_template(context),

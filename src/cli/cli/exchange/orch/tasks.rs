@@ -63,6 +63,7 @@ pub async fn read(
         node: chosen.node.clone(),
         state: chosen.state.clone(),
         history: chosen.history.then_some(true),
+        ..TasksQuery::default()
     };
     let found = agbot.call(&doing, agbot.client.workload_task_records(&org, &name, &query)).await?;
     let found = found.ok_or_else(|| POLICIES.missing(policy))?;

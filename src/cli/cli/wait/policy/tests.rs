@@ -40,6 +40,9 @@ fn reasons(read_at: Option<&str>, pairs: &[Reason]) -> ReasonsResponse {
         inert_policies: none(),
         questionable_policies: none(),
         reasons: pairs.to_vec(),
+        next: None,
+        count: None,
+        count_is_minimum: None,
     }
 }
 
