@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel_agbot::{Agbot, AgbotError, AgbotSettings, LoginGuard, NewOrgs, OtherAgbotsRule, ServingAgbot};
+use evenkeel_agbot::{Agbot, AgbotError, AgbotSettings, NewOrgs, OtherAgbotsRule, ServingAgbot};
+use evenkeel_agbot_api::{AgbotApi, LoginGuard};
 use evenkeel_agbot_store::offered;
 use evenkeel_client::{
     AllowedAddresses, Client, ClientError, Credentials, HttpSettings, Transport, is_plain_off_loopback,
@@ -132,10 +132,11 @@ async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), 
     }
     apply(&settings.agbot, &mut agbot)?;
     let failed_logins = FailedLogins::default();
-    agbot.login_guard =
-        Some(Arc::new(LoginGuard::new(settings.clients.login_limits(), failed_logins.clone())));
+    let guard = LoginGuard::new(settings.clients.login_limits(), failed_logins.clone());
+    let api = AgbotApi::guarded(guard);
     let agbot = Agbot::start(agbot, client, database.clone(), lifecycle.shutdown())
         .map_err(|error| broken(&error))?;
+    api.open(&agbot);
     let tls = tls.map(|tls| tls.start(agbot.workers(), &lifecycle.shutdown()));
     let setup = ServerSetup::new(&lifecycle, &database, tls, options);
     super::agbot_metrics::observe(&setup.metrics, &agbot);
@@ -146,7 +147,7 @@ async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), 
     setup.serve(
         &lifecycle,
         listener,
-        agbot.router().merge(setup.health.router()).merge(evenkeel_manual::router(
+        api.router().merge(setup.health.router()).merge(evenkeel_manual::router(
             &setup.health,
             "agbot",
             false,
@@ -210,6 +211,12 @@ fn apply(options: &AgbotOptions, settings: &mut AgbotSettings) -> Result<(), Fai
     settings.checks_ca_file = options.checks_ca_file.clone().or(settings.checks_ca_file.take());
     if let Some(days) = options.rollout_history_days {
         settings.rollout_history = Duration::from_secs(u64::from(days) * 24 * 3600);
+    }
+    if let Some(days) = options.history_days {
+        settings.history = Duration::from_secs(u64::from(days.get()) * 24 * 3600);
+    }
+    if let Some(mebibytes) = options.history_mebibytes {
+        settings.history_bytes = i64::from(mebibytes.get()) * 1024 * 1024;
     }
     Ok(())
 }

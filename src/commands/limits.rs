@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use evenkeel_exchange::{DocumentBytes, ExchangeSettings, MailboxLimits, RateLimits, Volume};
+use evenkeel_exchange::{
+    DocumentBytes, ExchangeSettings, MailboxLimits, RateLimits, RevisionLimits, RevisionSettings, Volume,
+};
 use evenkeel_http_server::HttpLimits;
 use evenkeel_http_server::limit::{LoginLimits, Rate};
 use evenkeel_http_server::middleware::{Middleware, MiddlewareSettings, TransportSecurity};
@@ -205,6 +207,14 @@ settings! {
         /// Most bytes that the patterns, deployment policies and management policies of one account have together beyond 8 KiB of
         /// each; 0 for no limit [default: 16777216].
         max_account_policy_bytes: u64 = "max-account-policy-bytes", "EVENKEEL_MAX_ACCOUNT_POLICY_BYTES";
+        /// Most revisions that are kept of one document [default: 20].
+        max_revisions: u32 = "max-revisions", "EVENKEEL_MAX_REVISIONS";
+        /// Days revisions are kept [default: 400].
+        revision_days: u32 = "revision-days", "EVENKEEL_REVISION_DAYS";
+        /// Most bytes of the revisions of one document [default: 4194304].
+        max_document_revision_bytes: u32 = "max-document-revision-bytes", "EVENKEEL_MAX_DOCUMENT_REVISION_BYTES";
+        /// Most bytes of all revisions of one organization, besides the newest revision of each document [default: 268435456].
+        max_org_revision_bytes: u32 = "max-org-revision-bytes", "EVENKEEL_MAX_ORG_REVISION_BYTES";
     }
 }
 
@@ -220,6 +230,7 @@ impl LimitOptions {
         };
         settings.mailboxes = self.mailboxes();
         settings.document_bytes = self.document_bytes();
+        settings.revisions = self.revisions();
         if let Some(days) = self.audit_days {
             settings.audit_age = (days > 0).then(|| Duration::from_secs(u64::from(days) * 86_400));
         }
@@ -252,6 +263,21 @@ impl LimitOptions {
             nodes: limit(self.max_account_node_bytes, usual.nodes),
             services: limit(self.max_account_service_bytes, usual.services),
             policies: limit(self.max_account_policy_bytes, usual.policies),
+        }
+    }
+}
+
+impl LimitOptions {
+    fn revisions(&self) -> RevisionSettings {
+        let usual = RevisionSettings::default();
+        let limit = |given: Option<u32>, usual| given.map_or(usual, i64::from);
+        RevisionSettings {
+            limits: RevisionLimits {
+                count: limit(self.max_revisions, usual.limits.count),
+                document_bytes: limit(self.max_document_revision_bytes, usual.limits.document_bytes),
+                org_bytes: limit(self.max_org_revision_bytes, usual.limits.org_bytes),
+            },
+            age: self.revision_days.map_or(usual.age, |days| Duration::from_secs(u64::from(days) * 86_400)),
         }
     }
 }

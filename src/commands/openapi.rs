@@ -6,7 +6,7 @@ use evenkeel_runtime::{ExitStatus, Failure};
 
 /// Prints the document as JSON.
 pub fn run() -> Result<(), Failure> {
-    let parts = [openapi::part(), evenkeel_agbot::api::part()];
+    let parts = [openapi::part(), evenkeel_agbot_api::part()];
     let text = document(&openapi::ABOUT, &parts).and_then(|document| document.to_pretty_json());
     let text = text.map_err(|error| Failure::from_error(ExitStatus::Failure, &error))?;
     println!("{text}");

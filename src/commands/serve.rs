@@ -79,6 +79,11 @@ impl ServerSetup {
         Self { health, http_metrics: HttpMetrics::new(&metrics), metrics, tls, limits, middleware }
     }
 
+    /// Returns true if its listeners use TLS.
+    pub(super) fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// Returns the URL of a served address.
     pub fn url(&self, address: SocketAddr) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };

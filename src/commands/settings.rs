@@ -222,5 +222,9 @@ settings! {
         checks_ca_file: PathBuf = "checks-ca-file", "EVENKEEL_CHECKS_CA_FILE";
         /// Days after which finished rollouts are removed [default: 30].
         rollout_history_days: u32 = "rollout-history-days", "EVENKEEL_ROLLOUT_HISTORY_DAYS";
+        /// Days for which events, and the states of instances, claims and nodes, are kept [default: 30].
+        history_days: NonZeroU32 = "history-days", "EVENKEEL_HISTORY_DAYS";
+        /// MiB that these states may take in the database; the oldest are removed first [default: 2048].
+        history_mebibytes: NonZeroU32 = "history-mebibytes", "EVENKEEL_HISTORY_MEBIBYTES";
     }
 }

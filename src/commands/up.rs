@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel_agbot::{Agbot, AgbotApi};
+use evenkeel_agbot::Agbot;
+use evenkeel_agbot_api::AgbotApi;
 use evenkeel_exchange::OidcSettings;
 use evenkeel_http_server::RequestHandler;
 use evenkeel_runtime::files::{DataDirectory, write_private_file};
@@ -170,7 +171,10 @@ async fn serve(
     // The exchange serves requests at once, while the agbot creates its keys at its first start.
     let home = evenkeel_manual::router(&setup.health, "hub", true);
     let others = api.router().merge(setup.health.router()).merge(home);
-    let router = exchange.router_beside(&[evenkeel_agbot::api::part], others);
+    let api_router = exchange.router_beside(&[evenkeel_agbot_api::part], others);
+    let provider = exchange.identity_provider();
+    let console = evenkeel_console::router(api_router.clone(), setup.is_tls(), provider);
+    let router = console.merge(api_router);
     setup.serve(lifecycle, listener, RequestHandler::from(router).with_shortcut(exchange.fast_path()));
     let agbot = start_in_hub(directory, exchange, database, &password, &settings.agbot, shutdown.clone());
     let outcome = match shutdown.run_until_cancelled(agbot).await {
