@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::report::{Options, Output, Report, build};
 use super::{
-    checks, claims, complete, exchange, groups, hub, index, judge, logins, machine, memory, orchestration,
-    poll, rolling, several,
+    checks, claims, complete, console, exchange, groups, history, hub, index, judge, logins, machine, memory,
+    orchestration, poll, rolling, several,
 };
 
 /// Between these lines of a page stand the numbers of the last run.
@@ -30,7 +30,7 @@ pub struct AllArguments {
 type Benchmark = fn(Options) -> Result<Report, Failure>;
 
 /// In this order: these two first, because they measure the memory of this process.
-const BENCHMARKS: [(&str, Benchmark); 12] = [
+const BENCHMARKS: [(&str, Benchmark); 14] = [
     ("orchestration", orchestration::run),
     ("index", |options| index::run(&index::IndexArguments::usual(options))),
     ("health", |options| complete(checks::run(options))),
@@ -40,8 +40,10 @@ const BENCHMARKS: [(&str, Benchmark); 12] = [
     ("logins", |options| complete(logins::run(options))),
     ("groups", |options| complete(groups::run(options))),
     ("claims", |options| complete(claims::run(options))),
-    ("memory", |options| complete(memory::run(options))),
+    ("history", |options| complete(history::run(options))),
+    ("memory", |options| complete(memory::run(&memory::MemoryArguments::usual(options)))),
     ("hub", |options| complete(hub::run(options))),
+    ("console", |options| complete(console::run(options))),
     ("rolling", rolling::run),
 ];
 

@@ -61,7 +61,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     report.push(
         Row::new("resident after all of this", exchange.resident_mib(), "MiB")
             .beside(REFERENCE, 1200.0)
-            .lasting_target(Target::AtMost(RESIDENT_MIB)),
+            .target(Target::AtMost(RESIDENT_MIB)),
     );
     registrations(stage, if options.short { REGISTERED_SHORT } else { REGISTERED }, &mut report).await?;
     bench.first_contacts(&scribe, &mut report).await?;

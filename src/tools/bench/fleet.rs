@@ -152,18 +152,24 @@ impl Scribe {
 
     /// HA groups of two nodes each, over all nodes.
     pub async fn groups(&self, nodes: &Nodes) -> Result<(), Failure> {
+        self.groups_of(nodes, 2).await
+    }
+
+    /// HA groups of so many nodes each, over all nodes.
+    pub async fn groups_of(&self, nodes: &Nodes, members: i64) -> Result<(), Failure> {
         let mut connection = acquire(&self.database).await?;
         let ids: Vec<String> = (0..nodes.count).map(|number| nodes.id(number)).collect();
         for statement in [
             "INSERT INTO ha_group (org, name, is_admin, owner_org, owner, updated_at)
-             SELECT DISTINCT 'bench', 'g' || (row.number - 1) / 2, true, 'bench', 'operator', now()
+             SELECT DISTINCT 'bench', 'g' || (row.number - 1) / $2, true, 'bench', 'operator', now()
              FROM UNNEST($1::text[]) WITH ORDINALITY AS row (node, number)",
             "INSERT INTO ha_group_member (org, node, ha_group)
-             SELECT 'bench', row.node, 'g' || (row.number - 1) / 2
+             SELECT 'bench', row.node, 'g' || (row.number - 1) / $2
              FROM UNNEST($1::text[]) WITH ORDINALITY AS row (node, number)",
         ] {
             sqlx::query(statement)
                 .bind(&ids)
+                .bind(members)
                 .execute(&mut *connection)
                 .await
                 .map_err(|error| refused(&error))?;

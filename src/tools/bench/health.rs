@@ -7,7 +7,7 @@ use evenkeel_planner::event::Event;
 use evenkeel_planner::workload::SlotTasks;
 use evenkeel_planner::{
     health::{Entity, HealthEvent, HealthState},
-    model::health::EvaluationRules,
+    model::health::{EvaluationRules, ListedChildren},
 };
 use evenkeel_runtime::{ExitStatus, Failure};
 
@@ -22,7 +22,7 @@ const EVALUATION_MILLIS: f64 = 50.0;
 const MEMORY_MIB: f64 = 100.0;
 const FASTER: f64 = 1.0;
 const ROUNDS: u32 = 20;
-const CHILDREN: usize = 100;
+const CHILDREN: ListedChildren = ListedChildren { kind: None, range: 0..100 };
 
 /// Measures both.
 pub(super) fn measure(size: FleetSize, report: &mut Report) -> Result<(), Failure> {
@@ -52,7 +52,7 @@ pub(super) fn measure(size: FleetSize, report: &mut Report) -> Result<(), Failur
     let rules = EvaluationRules::default();
     let (mut times, mut naive) = (Times::default(), Times::default());
     for _ in 0..ROUNDS {
-        let found = times.measure(|| fleet.model.evaluate_health(&org, rules, CHILDREN, at(41)));
+        let found = times.measure(|| fleet.model.evaluate_health(&org, rules, &CHILDREN, at(41)));
         if found.state != HealthState::Warning {
             return Err(wrong(format!("{:?}", found.state)));
         }
@@ -102,7 +102,7 @@ fn watchdog(number: u32) -> HealthEvent {
 fn one_by_one(fleet: &OrchestratedFleet, size: FleetSize, rules: EvaluationRules) -> HealthState {
     let mut worst = HealthState::Ok;
     let mut add = |entity: &Entity| {
-        worst = worst.max(fleet.model.evaluate_health(entity, rules, CHILDREN, at(41)).state);
+        worst = worst.max(fleet.model.evaluate_health(entity, rules, &CHILDREN, at(41)).state);
     };
     for workload in 0..size.workloads {
         let policy = policy_id(workload);

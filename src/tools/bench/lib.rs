@@ -6,11 +6,16 @@
 mod all;
 mod checks;
 mod claims;
+mod console;
+mod console_fleet;
+mod console_tabs;
 mod exchange;
 mod fleet;
 mod groups;
 mod health;
 mod hello;
+mod history;
+mod history_hub;
 mod hub;
 mod index;
 mod index_workload;
@@ -62,13 +67,17 @@ enum Benchmark {
     /// Upgrade claims, beside an implementation that locks the whole table
     Claims(Options),
     /// Memory of an idle hub and an idle agent, and the time to the first response
-    Memory(Options),
+    Memory(memory::MemoryArguments),
     /// CPU, memory and response times of an exchange under load, next to the reference's figures
     Exchange(Options),
     /// Durable writes with three exchanges on one database, beside one exchange alone
     Several(Options),
     /// A whole hub, exchange and agbot, under a fleet that is at rest
     Hub(Options),
+    /// Changes of tasks with and without a history, and pages of the states of an instant
+    History(Options),
+    /// Pages of the console on a hub with 100,000 nodes, beside one with 1,000, and tabs that watch a rollout
+    Console(Options),
     /// Service upgrades of a fleet with and without HA groups, in simulated time
     Rolling(Options),
 }
@@ -84,10 +93,12 @@ pub fn run(arguments: BenchArguments) -> Result<(), Failure> {
         Benchmark::Groups(options) => finish(complete(groups::run(options))?, options),
         Benchmark::Logins(options) => finish(complete(logins::run(options))?, options),
         Benchmark::Claims(options) => finish(complete(claims::run(options))?, options),
-        Benchmark::Memory(options) => finish(complete(memory::run(options))?, options),
+        Benchmark::Memory(arguments) => finish(complete(memory::run(&arguments))?, arguments.options),
         Benchmark::Exchange(options) => finish(complete(exchange::run(options))?, options),
         Benchmark::Several(options) => finish(complete(several::run(options))?, options),
         Benchmark::Hub(options) => finish(complete(hub::run(options))?, options),
+        Benchmark::History(options) => finish(complete(history::run(options))?, options),
+        Benchmark::Console(options) => finish(complete(console::run(options))?, options),
         Benchmark::Rolling(options) => finish(rolling::run(options)?, options),
     }
 }

@@ -80,6 +80,15 @@ impl Connection {
         find(&self.buffer, b"\r\n\r\n").map_or(&[], |end| &self.buffer[end + 4..])
     }
 
+    /// A header of the last response, by its name in lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let head = &self.buffer[..find(&self.buffer, b"\r\n\r\n")?];
+        let lines = std::str::from_utf8(head).ok()?.split("\r\n");
+        let found =
+            lines.filter_map(|line| line.split_once(':')).find(|(one, _)| one.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.trim())
+    }
+
     async fn skip_chunks(&mut self, start: usize) -> io::Result<()> {
         let mut at = start;
         loop {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use evenkeel_client::ClientError;
 use evenkeel_runtime::files::write_private_file;
 use evenkeel_runtime::{ExitStatus, Failure};
@@ -18,6 +19,9 @@ use evenkeel_demo::{arch, service};
 
 const HUB_MIB: f64 = 40.0;
 const AGENT_MIB: f64 = 12.0;
+/// What the pages of the hub, the manual, the console and the history may add to a hub at rest.
+const GROWTH_MIB: f64 = 6.0;
+const MANUAL: &str = "/manual";
 const FIRST_RESPONSE_MS: f64 = 150.0;
 /// The reference's time to its first response, in milliseconds.
 const REFERENCE_MS: f64 = 8_000.0;
@@ -29,13 +33,108 @@ const AGENT: &str = "evenkeel-agent";
 const NODE: &str = "edge-1";
 const SERVICE_VERSION: &str = "1.0.0";
 
+/// Options of `bench memory`.
+#[derive(Debug, Args)]
+pub struct MemoryArguments {
+    #[command(flatten)]
+    pub options: Options,
+    /// Measure the idle hub beside that of another build of this program, of an earlier version for example
+    #[arg(long, value_name = "PROGRAM")]
+    beside: Option<PathBuf>,
+}
+
+impl MemoryArguments {
+    /// Without another build.
+    pub fn usual(options: Options) -> MemoryArguments {
+        MemoryArguments { options, beside: None }
+    }
+}
+
 /// Runs the benchmark.
-pub async fn run(options: Options) -> Result<Report, Failure> {
-    Stage::with(async |stage| measure(options, stage).await).await
+pub async fn run(arguments: &MemoryArguments) -> Result<Report, Failure> {
+    let mut report = Stage::with(async |stage| measure(arguments.options, stage).await).await?;
+    if let Some(program) = &arguments.beside {
+        measure_growth(arguments.options, program, &mut report).await?;
+    }
+    Ok(report)
+}
+
+/// Measures idle hubs of this program and of another build, and hubs whose manual and console have been read.
+async fn measure_growth(options: Options, program: &Path, report: &mut Report) -> Result<(), Failure> {
+    let own = std::env::current_exe().map_err(|error| broken(&error))?;
+    let [before, now] = [idle_hub(options, program).await?, idle_hub(options, &own).await?];
+    for (what, of) in [
+        ("hub: its own memory, idle", (|one: &Idle| one.private) as fn(&Idle) -> f64),
+        ("hub: resident, idle", |one| one.resident),
+    ] {
+        report.push(Row::new(what, of(&now), "MiB").beside("the other build", of(&before)));
+    }
+    report.push(
+        Row::new("growth of its own memory", now.private - before.private, "MiB")
+            .target(Target::AtMost(GROWTH_MIB)),
+    );
+    report.push(
+        Row::new("the same after each page of the manual was read", now.read - before.private, "MiB")
+            .target(Target::AtMost(GROWTH_MIB)),
+    );
+    Ok(())
+}
+
+/// Memory of a hub without a node, in MiB.
+struct Idle {
+    private: f64,
+    resident: f64,
+    /// Its own after the start page and each page of the manual was read, if it has one.
+    read: f64,
+}
+
+/// Starts a hub of a program on a database of its own, and waits as the rest of the benchmark does.
+async fn idle_hub(options: Options, program: &Path) -> Result<Idle, Failure> {
+    let mut found = None;
+    Stage::with(async |stage| {
+        let address = free_address().await?;
+        // An earlier version does not start on the schema of this one.
+        let database = stage.empty_database("idle").await?;
+        let data = stage.directory().join("hub");
+        let mut hub = stage.start_hub_of(program, address, &data, Some(&database))?;
+        first_200(&mut hub, address, &request("GET", READY, "", None), Instant::now()).await?;
+        tokio::time::sleep(settle_time(options)).await;
+        let (private, resident) = (hub.private_mib(), hub.resident_mib());
+        read_manual(address).await?;
+        tokio::time::sleep(settle_time(options)).await;
+        found = Some(Idle { private, resident, read: hub.private_mib() });
+        Ok(Report::new("memory"))
+    })
+    .await?;
+    found.ok_or_else(|| Failure::new(ExitStatus::Failure, "the idle hub was not measured"))
+}
+
+/// Reads the start page, the login of the console, and each page of the manual to which another one leads.
+async fn read_manual(address: SocketAddr) -> Result<(), Failure> {
+    let mut connection = Connection::open(address).await.map_err(|error| broken(&error))?;
+    let mut known = vec!["/".to_owned(), "/console/login".to_owned(), MANUAL.to_owned()];
+    let mut next = 0;
+    while let Some(page) = known.get(next).cloned() {
+        next += 1;
+        let request = format!("GET {page} HTTP/1.1\r\nhost: bench\r\naccept: text/html\r\n\r\n");
+        connection.send(request.as_bytes()).await.map_err(|error| broken(&error))?;
+        let body = String::from_utf8_lossy(connection.body()).into_owned();
+        for link in body.split("href=\"").skip(1).filter_map(|rest| rest.split(['"', '#', '?']).next()) {
+            if link.starts_with(MANUAL) && !known.iter().any(|one| one == link) {
+                known.push(link.to_owned());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Time of rest before memory is measured.
+fn settle_time(options: Options) -> Duration {
+    Duration::from_secs(if options.short { 2 } else { 20 })
 }
 
 async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
-    let settle = Duration::from_secs(if options.short { 2 } else { 20 });
+    let settle = settle_time(options);
     let starts = if options.short { 1 } else { 7 };
     let mut report = Report::new("memory");
     let (hub, address) = measure_starts(stage, starts, &mut report).await?;

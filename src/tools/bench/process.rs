@@ -115,6 +115,13 @@ impl Process {
         fields.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / TICKS_PER_SECOND
     }
 
+    /// The same by its clock, to the nanosecond.
+    pub fn cpu_time(&self) -> Duration {
+        let id = i32::try_from(self.child.id()).unwrap_or_default();
+        let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(id)).and_then(clock_gettime);
+        clock.map_or(Duration::ZERO, Duration::from)
+    }
+
     /// Resident memory in MiB.
     pub fn resident_mib(&self) -> f64 {
         resident_mib(&self.child.id().to_string())

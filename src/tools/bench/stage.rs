@@ -155,6 +155,18 @@ impl Stage {
         data: &Path,
         database: Option<&Path>,
     ) -> Result<Process, Failure> {
+        let program = std::env::current_exe().map_err(|error| broken(&error))?;
+        self.start_hub_of(&program, listen, data, database)
+    }
+
+    /// The same of another build of this program.
+    pub fn start_hub_of(
+        &self,
+        program: &Path,
+        listen: SocketAddr,
+        data: &Path,
+        database: Option<&Path>,
+    ) -> Result<Process, Failure> {
         let usual = self.url_file();
         let url = database.unwrap_or(&usual).display().to_string();
         let password = self.password_file().display().to_string();
@@ -172,7 +184,7 @@ impl Stage {
             "--upgrade-monitor-secs",
             "1",
         ];
-        Process::start("hub", &arguments, self.directory())
+        Process::start_program(program, "hub", &arguments, self.directory())
     }
 }
 
