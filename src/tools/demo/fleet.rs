@@ -96,7 +96,7 @@ impl Fleet {
             password: Some(password.clone()),
             email: Some("operator@plant.example".to_owned()),
             admin: true,
-            hub_admin: false,
+            ..PutUser::default()
         };
         root.create_user(ORG, USER, &user).await?;
         let key = PrivateKey::generate(&mut rand::rng(), KEY_BITS)

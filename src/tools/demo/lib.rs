@@ -207,6 +207,7 @@ fn invite(hub: &Hub, fleet: &Fleet, directory: &Path) -> Result<(), Failure> {
     let login_file = directory.join("login");
     write_private_file(&login_file, format!("{login}:{password}\n").as_bytes())
         .map_err(|error| Failure::from_error(ExitStatus::DataDirectory, &error))?;
+    println!("  console                    {}/console", hub.url);
     println!("  API and its document       {0}/v1 and {0}/docs", hub.url);
     println!("  log in                     user and password are in {}", login_file.display());
     println!(

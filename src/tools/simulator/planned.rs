@@ -56,6 +56,7 @@ pub(crate) fn check(world: &mut World) {
         Write::Version,
         Write::Constraint("site == north"),
         Write::Constraint("site in \"north,south\""),
+        Write::Constraint("site == nowhere"),
         Write::Number,
         Write::Number,
     ];
