@@ -11,7 +11,7 @@ use crate::support::{Program, Scratch};
 const COMMITTED: &str = include_str!("../../openapi/exchange.json");
 
 fn parts() -> [Part; 2] {
-    [evenkeel_exchange::openapi::part(), evenkeel_agbot::api::part()]
+    [evenkeel_exchange::openapi::part(), evenkeel_agbot_api::part()]
 }
 
 fn examples() -> Examples {
@@ -126,10 +126,11 @@ fn whole_contract_is_there() {
     let all: BTreeSet<String> = documented().into_iter().map(|(title, _)| title).collect();
     // 154 routes and 36 aliases of the contract; the event stream, the audit record and actions in it, the orchestration of nodes, the documents of
     // groups with and without prefix, the management status of groups, the tasks of nodes, what nodes report, the settings of
-    // organizations, the health and commands of tasks, the approvals and fencing numbers of agbots, and departures of nodes, are ours.
+    // organizations, the health and commands of tasks, the approvals and fencing numbers of agbots, departures of nodes, and the revisions of
+    // nine kinds of documents with the other path of policies, and the approvals of plans are ours.
     let of_exchange: usize =
         evenkeel_exchange::routes::all().iter().map(|one| one.whole_paths().count()).sum();
-    assert_eq!(of_exchange, 154 + 36 + 1 + 3 + 8 + 2 * 5 + 1 + 4 + 2 + 3 + 3 + 8 + 2);
+    assert_eq!(of_exchange, 154 + 36 + 1 + 3 + 8 + 2 * 5 + 1 + 4 + 2 + 3 + 3 + 8 + 2 + 2 * (9 + 1) + 7);
     let operations = operations();
     let mut expected: usize = 0;
     for operation in &operations {
