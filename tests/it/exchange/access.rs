@@ -23,6 +23,8 @@ Organization `acme` holds one of everything; `owner` (an ordinary user) made it.
   admin   an administrator of `acme`
   owner   the ordinary user of `acme` who owns what is asked for (of users: is it)
   user    another ordinary user of `acme`
+  viewer  a viewer of `acme`
+  deploy  a deployer of `acme`, for the policies `pol`, which `owner` made, and `fre*`
   node    a node of `acme`, the one that is asked for
   node2   another node of `acme`
   agbot   an agbot of `acme`, the one that is asked for; an administrator approved it
@@ -83,7 +85,7 @@ async fn every_operation_responds_to_every_caller_as_in_the_table() {
 /// The operations of the agbot; those that take claims come last, because a claim that is there changes what others get.
 async fn write_agbot(world: &mut World, table: &mut String) {
     let agbot = world.start_agbot().await;
-    let mut endpoints = evenkeel_agbot::api::part().operations;
+    let mut endpoints = evenkeel_agbot_api::part().operations;
     let takes_claim = |endpoint: &Operation| endpoint.operation.starts_with("ask_for_");
     endpoints.sort_by_key(|endpoint| (takes_claim(endpoint), endpoint.paths[0], position(&endpoint.method)));
     write_title(table, "API of the agbot");
