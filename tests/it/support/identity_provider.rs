@@ -1,22 +1,27 @@
-//! A small OpenID Connect provider: discovery document, key set, tokens, as the test wants them.
+//! A small OpenID Connect provider: discovery document, key set, tokens, and logins of browsers, as the test wants them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::extract::State;
-use axum::routing::get;
+use axum::body::Body;
+use axum::extract::{Query, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use evenkeel_domain::assigned_role::PolicyPatterns;
 use evenkeel_exchange::{GroupRole, OidcRole, OidcSettings};
 use evenkeel_http_server::tls::TlsSettings;
 use evenkeel_http_server::{HttpLimits, HttpMetrics, HttpServer, listen};
 use evenkeel_runtime::metrics::Metrics;
 use evenkeel_wire::agreement::PrivateKey;
-use http::StatusCode;
+use http::{HeaderMap, StatusCode, header};
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::wait::must;
@@ -25,6 +30,7 @@ use super::wait::must;
 pub const AUDIENCE: &str = "evenkeel";
 
 /// A signing key of the provider.
+#[derive(Clone)]
 pub struct SigningKey {
     pub id: String,
     pub algorithm: Algorithm,
@@ -63,8 +69,49 @@ impl SigningKey {
     }
 }
 
+/// The client of browsers, its secret, and the public address of its hub.
+pub const CLIENT: &str = AUDIENCE;
+pub const CLIENT_SECRET: &str = "secret of the client";
+pub const PUBLIC_URL: &str = "https://hub.example";
+
+/// A response of the token endpoint.
+#[derive(Clone, Debug, Default)]
+pub enum TokenEndpoint {
+    /// What the standard says.
+    #[default]
+    Usual,
+    /// The id token has these claims besides or instead of the usual ones.
+    With(Value),
+    /// Another key than the published one signs.
+    Forged,
+    /// A response that never ends: pieces follow each other as long as somebody reads.
+    Endless,
+    /// None.
+    Silent,
+    /// A redirection.
+    To(String),
+    /// This status and text.
+    Fixed(u16, String),
+}
+
+/// A login that waits for its code to be exchanged.
+struct Granted {
+    client_id: String,
+    redirect_address: String,
+    challenge: String,
+    claims: Value,
+}
+
 #[derive(Default)]
 struct Published {
+    /// Further members of the discovery document.
+    discovery: BTreeMap<String, Value>,
+    /// The claims of the user who is at the browser; nobody if it is null.
+    user: Value,
+    granted: BTreeMap<String, Granted>,
+    token_endpoint: TokenEndpoint,
+    token_requests: usize,
+    signing: Option<SigningKey>,
     issuer: String,
     keys: Vec<Value>,
     is_up: bool,
@@ -97,6 +144,8 @@ impl IdentityProvider {
         let router = Router::new()
             .route("/realms/plant/.well-known/openid-configuration", get(discovery))
             .route("/realms/plant/keys", get(key_set))
+            .route("/realms/plant/authorize", get(authorize))
+            .route("/realms/plant/token", post(exchange_code))
             .with_state(published.clone());
         let shutdown = CancellationToken::new();
         let (limits, metrics) = (HttpLimits::default(), HttpMetrics::new(&Metrics::default()));
@@ -111,6 +160,26 @@ impl IdentityProvider {
     /// Publishes other keys from now on.
     pub fn publish(&self, keys: &[&SigningKey]) {
         self.with(|published| published.keys = keys.iter().map(|key| key.published()).collect());
+    }
+
+    /// Lets a user with these claims be at the browsers, whose id tokens are signed with a key.
+    pub fn sit_down(&self, key: &SigningKey, claims: Value) {
+        self.with(|published| (published.user, published.signing) = (claims, Some(key.clone())));
+    }
+
+    /// Sets how the token endpoint responds from now on.
+    pub fn set_token_endpoint(&self, response: TokenEndpoint) {
+        self.with(|published| published.token_endpoint = response);
+    }
+
+    /// How often the token endpoint was asked.
+    pub fn token_requests(&self) -> usize {
+        self.with(|published| published.token_requests)
+    }
+
+    /// Sets a member of the discovery document.
+    pub fn discover(&self, name: &str, value: Value) {
+        self.with(|published| drop(published.discovery.insert(name.to_owned(), value)));
     }
 
     /// Sets whether the provider responds.
@@ -142,13 +211,16 @@ impl IdentityProvider {
         })
     }
 
-    /// Settings of a hub that trusts this provider: `hub-admins`, `plant-admins` and `plant-staff` have roles.
+    /// Settings of a hub that trusts this provider: `hub-admins`, `plant-admins`, `plant-staff`, `plant-guests` and `plant-shop` have
+    /// roles.
     pub fn settings(&self) -> OidcSettings {
         let rule = |group: &str, role, organization: Option<&str>| GroupRole {
             group: group.to_owned(),
             role,
             organization: organization.map(str::to_owned),
+            policies: PolicyPatterns::default(),
         };
+        let policies = PolicyPatterns::read(&["shop-*".to_owned()]).unwrap_or_default();
         OidcSettings {
             issuer: self.issuer.clone(),
             audiences: vec![AUDIENCE.to_owned()],
@@ -161,11 +233,14 @@ impl IdentityProvider {
                 rule("plant-admins", OidcRole::OrgAdmin, Some("plant")),
                 rule("plant-staff", OidcRole::User, Some("plant")),
                 rule("lab-staff", OidcRole::User, Some("lab")),
+                rule("plant-guests", OidcRole::Viewer, Some("plant")),
+                GroupRole { policies, ..rule("plant-shop", OidcRole::Deployer, Some("plant")) },
             ],
             link_existing_users: false,
             leeway_secs: 5,
             key_refresh_min_secs: 1,
             key_max_age_secs: 3600,
+            console: None,
         }
     }
 }
@@ -179,8 +254,13 @@ async fn discovery(State(published): Shared) -> Result<Json<Value>, StatusCode> 
         return Err(StatusCode::BAD_GATEWAY);
     }
     let issuer = &published.issuer;
-    let document =
-        json!({"issuer": issuer, "jwks_uri": format!("{issuer}/keys"), "response_types_supported": ["code"]});
+    let mut document = json!({
+        "issuer": issuer, "jwks_uri": format!("{issuer}/keys"), "response_types_supported": ["code"],
+        "authorization_endpoint": format!("{issuer}/authorize"), "token_endpoint": format!("{issuer}/token"),
+    });
+    for (name, value) in &published.discovery {
+        document[name] = value.clone();
+    }
     Ok(Json(document))
 }
 
@@ -188,4 +268,84 @@ async fn key_set(State(published): Shared) -> Result<Json<Value>, StatusCode> {
     let mut published = published.lock().unwrap_or_else(PoisonError::into_inner);
     published.fetch_count += 1;
     if published.is_up { Ok(Json(json!({"keys": published.keys}))) } else { Err(StatusCode::BAD_GATEWAY) }
+}
+
+/// Logs in the user who is at the browser, and sends it back with a code.
+async fn authorize(State(published): Shared, Query(asked): Query<BTreeMap<String, String>>) -> Response {
+    let mut published = published.lock().unwrap_or_else(PoisonError::into_inner);
+    let asked = |name: &str| asked.get(name).cloned().unwrap_or_default();
+    let redirect_address = asked("redirect_uri");
+    let is_registered = redirect_address == format!("{PUBLIC_URL}/console/login/oidc/callback");
+    if asked("client_id") != CLIENT || !is_registered {
+        return (StatusCode::BAD_REQUEST, "the client or its redirect address is unknown").into_response();
+    }
+    let is_code = asked("response_type") == "code" && asked("code_challenge_method") == "S256";
+    let scopes = asked("scope");
+    let is_openid = scopes.split(' ').any(|scope| scope == "openid") && !asked("nonce").is_empty();
+    let back = |pairs: &[(&str, &str)]| {
+        let pairs = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+        Redirect::to(&format!("{redirect_address}?{pairs}")).into_response()
+    };
+    let state = asked("state");
+    if !is_code || !is_openid {
+        return back(&[("error", "invalid_request"), ("state", &state)]);
+    }
+    if published.user.is_null() {
+        return back(&[("error", "access_denied"), ("error_description", "<b>no</b>"), ("state", &state)]);
+    }
+    let mut claims = published.user.clone();
+    claims["nonce"] = json!(asked("nonce"));
+    claims["aud"] = json!(CLIENT);
+    let code = URL_SAFE_NO_PAD.encode(rand::random::<[u8; 16]>());
+    let (client_id, challenge) = (asked("client_id"), asked("code_challenge"));
+    let issuer = published.issuer.clone();
+    let response = back(&[("code", &code), ("state", &state), ("iss", &issuer)]);
+    published.granted.insert(code, Granted { client_id, redirect_address, challenge, claims });
+    response
+}
+
+/// Exchanges a code, once, for the client and the attempt that it was granted to.
+async fn exchange_code(State(published): Shared, headers: HeaderMap, body: String) -> Response {
+    let sent: BTreeMap<String, String> = url::form_urlencoded::parse(body.as_bytes()).into_owned().collect();
+    let sent = |name: &str| sent.get(name).cloned().unwrap_or_default();
+    let (behavior, claims, key) = {
+        let mut published = published.lock().unwrap_or_else(PoisonError::into_inner);
+        published.token_requests += 1;
+        let granted = published.granted.remove(&sent("code"));
+        let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(sent("code_verifier")));
+        let login = STANDARD.encode(format!("{CLIENT}:{}", CLIENT_SECRET.replace(' ', "+")));
+        let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let is_client = authorization == Some(format!("Basic {login}").as_str());
+        let claims = granted.filter(|granted| {
+            is_client
+                && sent("grant_type") == "authorization_code"
+                && granted.client_id == CLIENT
+                && granted.redirect_address == sent("redirect_uri")
+                && granted.challenge == challenge
+        });
+        (published.token_endpoint.clone(), claims.map(|granted| granted.claims), published.signing.clone())
+    };
+    let (Some(mut claims), Some(mut key)) = (claims, key) else {
+        return (StatusCode::BAD_REQUEST, Json(json!({"error": "invalid_grant"}))).into_response();
+    };
+    match behavior {
+        TokenEndpoint::Usual => {}
+        TokenEndpoint::With(further) => {
+            let further = further.as_object().cloned().unwrap_or_default();
+            claims.as_object_mut().expect("claims are an object").extend(further);
+        }
+        TokenEndpoint::Forged => key = SigningKey { id: key.id.clone(), ..SigningKey::elliptic("x") },
+        TokenEndpoint::Endless => {
+            let piece = bytes::Bytes::from(vec![b' '; 64 * 1024]);
+            let pieces = futures_util::stream::repeat_with(move || Ok::<_, std::io::Error>(piece.clone()));
+            return Body::from_stream(pieces).into_response();
+        }
+        TokenEndpoint::Silent => std::future::pending().await,
+        TokenEndpoint::To(address) => return Redirect::temporary(&address).into_response(),
+        TokenEndpoint::Fixed(status, text) => {
+            return (must(StatusCode::from_u16(status), "a status"), text).into_response();
+        }
+    }
+    let reply = json!({"token_type": "Bearer", "access_token": "not used", "expires_in": 60, "id_token": key.sign(&claims)});
+    Json(reply).into_response()
 }
