@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Opens the API document of a fresh hub in a browser without a screen, and tries an operation from there.
+# Opens the pages of a fresh hub in a browser without a screen: start page, manual, console, and API document, from which
+# an operation is tried.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=tests/servers.sh
@@ -14,6 +15,11 @@ for needed in chromium chromedriver; do
 done
 
 make_scratch
+fetch_rules
 printf 'browser-root-secret' >"$scratch/password"
 start_hub "$program" "$scratch"
 timeout 180 python3 tests/browser/api_document.py "$hub_url" "$scratch/password" "$scratch/profile"
+timeout 300 python3 tests/browser/manual.py "$hub_url" "$scratch/profile-manual" "${rules[@]}"
+timeout 300 python3 tests/browser/console.py "$hub_url" "$scratch/password" "$scratch/profile-console" "${rules[@]}"
+mkdir "$scratch/pictures"
+EVENKEEL=$program tests/pictures.sh "$scratch/pictures"

@@ -71,6 +71,17 @@ start_hub() {
     exit 1
 }
 
+# Fetches the rules of accessibility from the registry of npm, where it can be reached: $rules names their script.
+fetch_rules() {
+    rules=()
+    if command -v npm >/dev/null && (cd "$scratch" && timeout 60 npm pack --silent axe-core@4.14.1 >/dev/null 2>&1); then
+        tar -xzf "$scratch"/axe-core-*.tgz -C "$scratch" package/axe.min.js
+        rules=("$scratch/package/axe.min.js")
+    else
+        echo "axe-core is not at hand: the pages are checked without it" >&2
+    fi
+}
+
 stop_hub() {
     if [ -n "$hub" ]; then
         kill "$hub" 2>/dev/null || true

@@ -5,39 +5,13 @@ Usage: api_document.py URL ROOT-PASSWORD-FILE PROFILE-DIRECTORY
 """
 import json
 import sys
-import urllib.parse
 import urllib.request
 
+from checks import require, require_contrast, require_quiet
 from webdriver import Browser
 
 METHODS = {"get", "put", "post", "patch", "delete"}
 TAB = "\ue004"
-# Contrast that WCAG 2.1 level AA asks of text.
-LEAST_CONTRAST = 4.5
-
-CONTRAST = """
-function channels(color) { return color.match(/[\\d.]+/g).map(Number); }
-function luminance([red, green, blue]) {
-    const [r, g, b] = [red, green, blue].map(c => c / 255).map(c => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-}
-function behind(element) {
-    for (let at = element; at; at = at.parentElement) {
-        const found = channels(getComputedStyle(at).backgroundColor);
-        if (found.length < 4 || found[3] > 0.9) { return found; }
-    }
-    return [255, 255, 255];
-}
-return [...document.querySelectorAll(arguments[0])].map(element => {
-    const shades = [luminance(channels(getComputedStyle(element).color)), luminance(behind(element))];
-    return (Math.max(...shades) + 0.05) / (Math.min(...shades) + 0.05);
-});
-"""
-
-
-def require(condition, message):
-    if not condition:
-        sys.exit(f"the page of the API document: {message}")
 
 
 def documented(url):
@@ -76,14 +50,6 @@ def try_out(browser):
     return status[:3], text
 
 
-def requests(browser):
-    """The address of everything that the page asked for."""
-    for entry in browser.logs("performance"):
-        message = json.loads(entry["message"])["message"]
-        if message["method"] == "Network.requestWillBeSent":
-            yield message["params"]["request"]["url"]
-
-
 def main():
     url, password_file, profile = sys.argv[1:]
     with open(password_file, encoding="utf-8") as file:
@@ -102,23 +68,12 @@ def main():
             browser.press(TAB)
             focused.add(browser.run("const at = document.activeElement; return at.tagName + '.' + at.className + at.id"))
         require(len(focused) >= 8, f"the keyboard reaches only {sorted(focused)}")
-        for selector in (".info .title", ".opblock-summary-path", ".opblock-summary-description"):
-            ratios = browser.run(CONTRAST, selector)
-            require(ratios and min(ratios) >= LEAST_CONTRAST, f"{selector} has a contrast of {min(ratios or [0]):.1f}")
+        require_contrast(browser, ".info .title", ".opblock-summary-path", ".opblock-summary-description")
         log_in(browser, password)
         status, text = try_out(browser)
         require(status == "200" and '"IBM"' in text, f"an operation answers {status}: {text[:200]}")
-        asked = list(requests(browser))
+        asked = require_quiet(browser, url)
         require(any("/v1/orgs" in one for one in asked), "no request was seen")
-        home = urllib.parse.urlsplit(url)
-        for one in asked:
-            parts = urllib.parse.urlsplit(one)
-            # The first empty page is the browser's own.
-            is_inside = parts.scheme in {"data", "blob", "chrome"}
-            is_home = (parts.scheme, parts.netloc) == (home.scheme, home.netloc)
-            require(is_inside or is_home, f"it asks {parts.scheme}://{parts.netloc}")
-        errors = [entry["message"] for entry in browser.logs("browser") if entry["level"] == "SEVERE"]
-        require(not errors, f"errors in the console: {errors}")
         print(f"{len(found)} operations shown, one tried; {len(asked)} requests, all to the hub; the console is clean")
     finally:
         browser.close()

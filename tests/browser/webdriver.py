@@ -17,8 +17,6 @@ FLAGS = [
     "--disable-sync",
     "--disable-dev-shm-usage",
     "--window-size=1400,1000",
-    # Whatever asks for another machine fails, and is seen.
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 
@@ -26,7 +24,8 @@ ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 class Browser:
     """One window."""
 
-    def __init__(self, profile, limit=60):
+    def __init__(self, profile, limit=60, hosts=("127.0.0.1",), is_insecure=False):
+        """`hosts` are reached. `is_insecure` accepts certificates of unknown authorities."""
         self.limit = limit
         self.log = open(profile + ".log", "w+", encoding="utf-8")
         environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
@@ -35,11 +34,13 @@ class Browser:
         )
         self.opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         self.base = f"http://127.0.0.1:{self._port()}"
+        # Whatever asks for another machine fails, and is seen.
+        rules = ", ".join(["MAP * ~NOTFOUND", *(f"EXCLUDE {host}" for host in hosts)])
         options = {
             "binary": "/usr/bin/chromium",
-            "args": [*FLAGS, f"--user-data-dir={profile}"],
+            "args": [*FLAGS, f"--host-resolver-rules={rules}", f"--user-data-dir={profile}"],
         }
-        wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
+        wanted = {"acceptInsecureCerts": is_insecure, "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
         session = self._post("/session", {"capabilities": {"alwaysMatch": wanted}})
         self.base += "/session/" + session["sessionId"]
 
@@ -69,6 +70,14 @@ class Browser:
         """The value of a function's body in the page."""
         return self._post("/execute/sync", {"script": script, "args": list(arguments)})
 
+    def run_later(self, script, *arguments):
+        """The value that a function's body in the page hands to its last argument, a function."""
+        return self._post("/execute/async", {"script": script, "args": list(arguments)})
+
+    def command(self, name, **parameters):
+        """A command of the browser's own protocol, for what the standard does not have."""
+        return self._post("/goog/cdp/execute", {"cmd": name, "params": parameters})
+
     def wait(self, what, script, *arguments):
         """Waits until the body of a function has a true value, and answers it."""
         deadline = time.monotonic() + self.limit
@@ -87,7 +96,7 @@ class Browser:
     def click(self, selector):
         """Scrolls to an element and clicks where it is."""
         self.find(selector)
-        self.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", selector)
+        self.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center', behavior: 'instant'})", selector)
         self._post(f"/element/{self.find(selector)}/click", {})
 
     def type(self, selector, text):
