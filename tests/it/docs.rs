@@ -236,7 +236,9 @@ fn pages_name_sources_that_exist() {
 const LOGGED_KINDS: [&str; 3] = ["rollout.going-back", "rollout.updating", "health.rounds-missed"];
 
 /// The beginnings of the kinds of events.
-const EVENT_AREAS: [&str; 22] = [
+const EVENT_AREAS: [&str; 24] = [
+    "approval.",
+    "attention.",
     "lifecycle.",
     "capacity.",
     "settings.",
@@ -286,7 +288,13 @@ fn page_of_events_names_the_kinds_in_the_code() {
     let page = read(&root().join("docs/reference/events.md"));
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
     let documented: BTreeSet<String> = rows.map(|(kind, _)| kind.to_owned()).collect();
-    let crates = ["src/agbot/planner/", "src/agbot/agbot/", "src/platform/store/", "src/agbot/agbot-store/"];
+    let crates = [
+        "src/agbot/planner/",
+        "src/agbot/agbot/",
+        "src/agbot/agbot-api/",
+        "src/agbot/agbot-store/",
+        "src/platform/store/",
+    ];
     let found: BTreeSet<String> = sources()
         .iter()
         .filter(|source| !source.is_test() && !source.path.contains("/sim/"))
@@ -318,6 +326,27 @@ fn table_of_settings_names_the_options_of_up() {
         .map(str::to_owned)
         .collect();
     assert_eq!(documented, options_of("up"));
+}
+
+#[test]
+fn tables_of_the_identity_provider_name_its_keys() {
+    let page = read(&root().join("docs/reference/settings.md"));
+    let (_, rest) = page.split_once("\n### Identity provider\n").expect("the section");
+    let (section, _) = rest.split_once("\n## ").expect("the next section");
+    let (main, console) = section.split_once("`[oidc.console]`, which").expect("both tables");
+    let documented = |table: &str| -> BTreeSet<String> {
+        let rows = table.lines().filter_map(|line| line.strip_prefix("| [`"));
+        rows.filter_map(|row| Some(row.split_once('`')?.0.to_owned())).collect()
+    };
+    // The error of a key that is unknown names those that are known.
+    let known = |text: &str| -> BTreeSet<String> {
+        let error =
+            toml::from_str::<evenkeel_exchange::OidcSettings>(text).expect_err("an unknown key").to_string();
+        let (_, names) = error.split_once("expected one of").unwrap_or_else(|| panic!("{error}"));
+        names.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    };
+    assert_eq!(documented(main), known("nonsense = 1"));
+    assert_eq!(documented(console), known("[console]\nnonsense = 1"));
 }
 
 #[test]

@@ -42,6 +42,32 @@ async fn add_user(hub: &Hub, org: &str, name: &str, is_admin: bool) {
     assert_eq!(response.0, 201, "{}", response.1);
 }
 
+async fn add_deployer(hub: &Hub, name: &str, policies: &str) {
+    let password = format!("secret of o/{name}");
+    let body = json!({"password": password, "email": "e", "role": "deployer", "policies": [policies]});
+    let response = hub.call("POST", &format!("/orgs/o/users/{name}"), Some(body)).await;
+    assert_eq!(response.0, 201, "{}", response.1);
+}
+
+/// Tries to pause the rollout as callers without the right, and pauses and resumes it as a deployer.
+async fn operators_pause_and_others_do_not(hub: &Hub) {
+    let refusals = [
+        (None, 401),
+        (Some("o/nobody"), 401),
+        (Some("o/user"), 403),
+        (Some("o/outsider"), 403),
+        (Some("p/admin"), 403),
+    ];
+    for (who, status) in refusals {
+        assert_eq!(call_as(hub, "POST", PAUSE, who).await, status, "{who:?}");
+    }
+    assert_eq!(call_as(hub, "POST", PAUSE, Some("o/deployer")).await, 200);
+    becomes(hub, "paused by o/deployer").await;
+    let resume = PAUSE.replace("pause", "resume");
+    assert_eq!(call_as(hub, "POST", &resume, Some("o/outsider")).await, 403);
+    assert_eq!(call_as(hub, "POST", &resume, Some("o/deployer")).await, 200);
+}
+
 #[tokio::test]
 async fn rollout_is_paused_for_whoever_works_on_it_and_goes_on_or_back_by_a_word() {
     let scratch = Scratch::new();
@@ -63,6 +89,9 @@ async fn rollout_is_paused_for_whoever_works_on_it_and_goes_on_or_back_by_a_word
     let fleet = Fleet::start(&scratch, &hub, 3).await;
     add_user(&hub, "o", "admin", true).await;
     add_user(&hub, "o", "user", false).await;
+    for (name, policies) in [("deployer", "every*"), ("outsider", "other")] {
+        add_deployer(&hub, name, policies).await;
+    }
     hub.call("POST", "/orgs/p", Some(json!({"label": "p", "description": "p"}))).await;
     add_user(&hub, "p", "admin", true).await;
     fleet.publish(&hub, "1.0.0").await;
@@ -77,10 +106,7 @@ async fn rollout_is_paused_for_whoever_works_on_it_and_goes_on_or_back_by_a_word
         (fleet.versions().values().filter(|version| *version == "1.0.0").count() < 3).then_some(())
     })
     .await;
-    let refusals = [(None, 401), (Some("o/nobody"), 401), (Some("o/user"), 403), (Some("p/admin"), 403)];
-    for (who, status) in refusals {
-        assert_eq!(call_as(&hub, "POST", PAUSE, who).await, status, "{who:?}");
-    }
+    operators_pause_and_others_do_not(&hub).await;
     let act = async |word: &str| {
         call_as(&hub, "POST", &format!("/orgs/o/agbot/rollouts/everywhere/{word}"), Some("o/admin")).await
     };

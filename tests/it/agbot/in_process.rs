@@ -11,6 +11,7 @@ use axum::response::IntoResponse;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use evenkeel_agbot::{Agbot, AgbotSettings, NewOrgs};
+use evenkeel_agbot_api::AgbotApi;
 use evenkeel_client::{Client, Credentials, Transport};
 use evenkeel_ids::{NodeId, PolicyId};
 use http::StatusCode;
@@ -162,7 +163,7 @@ impl Agbots {
             .header("authorization", format!("Basic {login}"))
             .header("content-type", "application/json")
             .body(Body::from(json!({"nmp": policy}).to_string()));
-        let response = self.all[0].router().oneshot(must(request, "a request")).await;
+        let response = AgbotApi::of(&self.all[0]).router().oneshot(must(request, "a request")).await;
         must(response, "a response").status().as_u16()
     }
 

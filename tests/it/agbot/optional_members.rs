@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use evenkeel_agbot_api::AgbotApi;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -213,7 +214,7 @@ async fn ask(agbots: &Agbots, method: &str, path: &str) -> (u16, Value) {
     let request = Request::builder().method(method).uri(path);
     let request = request.header("authorization", format!("Basic {}", STANDARD.encode(USER)));
     let request = must(request.body(Body::empty()), "a request");
-    let response = must(agbots.all[0].router().oneshot(request).await, "a response");
+    let response = must(AgbotApi::of(&agbots.all[0]).router().oneshot(request).await, "a response");
     read_response(response).await
 }
 

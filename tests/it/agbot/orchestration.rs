@@ -294,6 +294,8 @@ async fn update_of_a_workload_is_paused_resumed_and_rolled_back() {
     let rollouts = get(&hub, "/orgs/o/agbot/rollouts").await;
     assert_eq!(rollouts["workloads"][0]["policy"], "o/everywhere", "{rollouts}");
     assert_eq!(rollouts["workloads"][0]["target"], "o/watch 2.0.0", "{rollouts}");
+    let newest = get(&hub, "/orgs/o/agbot/rollouts?newest=true&limit=1").await;
+    assert_eq!(newest["workloads"], rollouts["workloads"], "{newest}");
     assert!(refused(&hub, "pause", json!({})).await.contains("it is paused"));
     let (code, body) = hub.call("POST", "/orgs/o/agbot/rollouts/everywhere/resume", None).await;
     assert_eq!((code, &body["workloads"][0]["state"]), (200, &json!("updating")), "{body}");

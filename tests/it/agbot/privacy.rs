@@ -6,8 +6,14 @@ use serde_json::{Value, json};
 use crate::support::wait::must;
 use crate::support::{Hub, Scratch, TestDatabase, eventually};
 
-const LISTS: [&str; 5] =
-    ["agbot/agreements", "agbot/reasons", "agbot/rollouts", "agbot/events", "hagroups/g/upgrades"];
+const LISTS: [&str; 6] = [
+    "agbot/agreements",
+    "agbot/history",
+    "agbot/reasons",
+    "agbot/rollouts",
+    "agbot/events",
+    "hagroups/g/upgrades",
+];
 
 /// Rows as an agbot leaves them behind: agreements and events of both nodes, a rollout through their group.
 fn history() -> String {

@@ -57,7 +57,7 @@ async fn agreement_of_one_agbot_is_in_the_model_of_the_other_within_a_second() {
     // Each explains what the other decides about.
     eventually("both agbots explain every pair", || async {
         let explains = |agbot: &Agbot| {
-            let placements = agbot.context().placements("o", None, 100);
+            let placements = agbot.context().placements("o", (None, 100), |_| true);
             placements.len() == nodes.len()
                 && placements.iter().all(|(_, placement)| !matches!(placement, Placement::NotPlaced { .. }))
         };

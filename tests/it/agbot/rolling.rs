@@ -111,6 +111,11 @@ async fn broken_version_stops_at_the_first_member_and_says_why() {
     assert_eq!(body["rollouts"][0]["hold"]["cause"], "step-failed", "{body}");
     let text = body["rollouts"][0]["text"].as_str().unwrap_or_default();
     assert!(text.contains("exit code 1") && text.contains("3 exits"), "{text}");
+    let (_, newest) =
+        hub.call("GET", "/orgs/o/agbot/rollouts?newest=true&policy=everywhere&limit=1", None).await;
+    assert_eq!(newest["rollouts"], body["rollouts"]);
+    let (_, other) = hub.call("GET", "/orgs/o/agbot/rollouts?newest=true&policy=other", None).await;
+    assert_eq!((&other["rollouts"], &other["workloads"]), (&json!([]), &json!([])));
     assert_eq!(lowest, 2, "only the first member was touched");
     let still_old = fleet.versions().values().filter(|version| *version == "1.0.0").count();
     assert_eq!(still_old, 2, "the others keep the old version");

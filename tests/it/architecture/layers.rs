@@ -21,7 +21,12 @@ pub(super) const ROOMS: &[Room] = &[
     Room {
         name: "foundation",
         uses: &[],
-        crates: &[("ids", &[]), ("domain", &["ids"]), ("access", &["ids"]), ("wire", &["ids", "domain"])],
+        crates: &[
+            ("ids", &[]),
+            ("domain", &["ids"]),
+            ("access", &["ids", "domain"]),
+            ("wire", &["ids", "domain"]),
+        ],
     },
     // What a program needs, whatever its role.
     Room {
@@ -32,7 +37,9 @@ pub(super) const ROOMS: &[Room] = &[
             ("api", &["ids"]),
             ("oidc", &["domain"]),
             ("runtime", &["domain", "metrics"]),
-            ("manual", &["runtime"]),
+            ("pages", &[]),
+            ("book", &["pages"]),
+            ("manual", &["runtime", "pages", "book"]),
             ("embedded-postgres", &["domain", "runtime"]),
             ("http-server", &["domain", "metrics", "runtime"]),
             ("store", &["ids", "domain", "access"]),
@@ -77,13 +84,26 @@ pub(super) const ROOMS: &[Room] = &[
                     "access",
                     "wire",
                     "planner",
-                    "api",
                     "metrics",
-                    "http-server",
                     "runtime",
                     "store",
                     "agbot-store",
                     "client",
+                ],
+            ),
+            (
+                "agbot-api",
+                &[
+                    "ids",
+                    "domain",
+                    "wire",
+                    "planner",
+                    "api",
+                    "http-server",
+                    "store",
+                    "agbot-store",
+                    "client",
+                    "agbot",
                 ],
             ),
         ],
@@ -100,6 +120,12 @@ pub(super) const ROOMS: &[Room] = &[
         name: "cli",
         uses: &["foundation", "platform", "agbot"],
         crates: &[("cli", &["ids", "domain", "wire", "planner", "client"])],
+    },
+    // Pages for operators, who have the same API and rights as other clients.
+    Room {
+        name: "console",
+        uses: &["foundation", "platform"],
+        crates: &[("console", &["ids", "domain", "wire", "oidc", "http-server", "client", "pages"])],
     },
     // What tries, measures and fills the product.
     Room {

@@ -14,7 +14,7 @@ const DOCUMENTS: [&str; 7] =
     ["agbot", "agreement-protocol", "design", "engine", "exchange-api", "orchestration", "requirements"];
 
 /// Beginnings of parts that name a standard.
-const STANDARDS: [&str; 2] = ["RFC ", "OpenID Connect Discovery "];
+const STANDARDS: [&str; 3] = ["RFC ", "OpenID Connect Core ", "OpenID Connect Discovery "];
 
 #[test]
 fn every_source_names_a_document_and_ids_in_it() {

@@ -2,22 +2,28 @@
 
 mod administrator;
 mod apply;
+mod approval;
 mod audit;
+mod common;
 mod files;
 mod full_disk;
+mod history;
 mod node_owner;
 mod orch;
 mod projects;
+mod revisions;
+mod roles;
+mod selection;
 mod stops;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::wait::must;
-use crate::support::{Hub, Scratch};
+use crate::support::{Hub, Scratch, eventually};
 
 /// The command line with settings of its own.
 struct Hzn {
@@ -106,6 +112,26 @@ impl Hzn {
     fn write(&self, name: &str, content: &Value) {
         must(std::fs::write(self.home.join(name), content.to_string()), "a file");
     }
+}
+
+/// A deployment policy of the service `o/watch` for the members of the group `g`, with the label `line1`.
+fn policy(replicas: u32) -> Value {
+    json!({
+        "label": "line1",
+        "service": {"name": "watch", "org": "o", "arch": "*", "serviceVersions": [{"version": "1.0.0"}]},
+        "constraints": ["openhorizon.hagroup == g"],
+        "orchestration": {"mode": "replicated", "replicas": replicas},
+    })
+}
+
+/// Waits until as many instances of a deployment policy are wanted and run.
+async fn up(hzn: &Hzn, policy: &str, count: u64) {
+    eventually(&format!("{count} instances are up"), || async {
+        let found = hzn.data(&format!("exchange deployment orchestration status {policy}"));
+        let part = &found["units"][0];
+        (part["up"] == count && part["target"] == count).then_some(())
+    })
+    .await;
 }
 
 fn is_owner_only(path: &Path) -> bool {

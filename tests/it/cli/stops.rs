@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Hzn;
+use super::{Hzn, policy, up};
 use crate::support::fleet::Fleet;
 use crate::support::{Hub, Scratch, eventually};
 
@@ -10,22 +10,7 @@ const ALL: &str = "this write stops 2 of 2 instances of deployment policy o/ever
 
 /// A policy with the label `line1`, as a document for `apply`.
 fn document(replicas: u32) -> Value {
-    let policy = json!({
-        "label": "line1",
-        "service": {"name": "watch", "org": "o", "arch": "*", "serviceVersions": [{"version": "1.0.0"}]},
-        "constraints": ["openhorizon.hagroup == g"],
-        "orchestration": {"mode": "replicated", "replicas": replicas},
-    });
-    json!({"kind": "policy", "name": "everywhere", "spec": policy})
-}
-
-async fn up(hzn: &Hzn, count: u64) {
-    eventually(&format!("{count} instances are up"), || async {
-        let found = hzn.data("exchange deployment orchestration status everywhere");
-        let part = &found["units"][0];
-        (part["up"] == count && part["target"] == count).then_some(())
-    })
-    .await;
+    json!({"kind": "policy", "name": "everywhere", "spec": policy(replicas)})
 }
 
 #[tokio::test]
@@ -39,7 +24,7 @@ async fn writes_that_stop_all_instances_ask_and_those_that_stop_some_only_say_so
     let write = |replicas: u32| hzn.write("policy.json", &document(replicas));
     write(2);
     assert_eq!(hzn.data("apply -f policy.json")[0]["action"], "create");
-    up(&hzn, 2).await;
+    up(&hzn, "everywhere", 2).await;
 
     // All of them, and nobody to ask.
     write(0);
@@ -60,7 +45,7 @@ async fn writes_that_stop_all_instances_ask_and_those_that_stop_some_only_say_so
         let refused = hzn.refused(1, &format!("exchange hagroup {line}"));
         assert!(refused.contains(&most) && refused.contains("give -f"), "{refused}");
     }
-    up(&hzn, 2).await;
+    up(&hzn, "everywhere", 2).await;
 
     // Some of them.
     write(1);
@@ -68,17 +53,17 @@ async fn writes_that_stop_all_instances_ask_and_those_that_stop_some_only_say_so
     assert_eq!(applied.status, 0, "{}", applied.errors);
     assert!(applied.errors.contains(&ALL.replace("2 of 2", "1 of 2")), "{}", applied.errors);
     assert!(!applied.errors.contains("Stop all"), "{}", applied.errors);
-    up(&hzn, 1).await;
+    up(&hzn, "everywhere", 1).await;
 
     // All of them, confirmed in advance.
     let one = ALL.replace("2 of 2", "1 of 1");
     write(0);
     let applied = hzn.run("apply -f policy.json --force");
     assert!(applied.status == 0 && applied.errors.contains(&one), "{}", applied.errors);
-    up(&hzn, 0).await;
+    up(&hzn, "everywhere", 0).await;
     write(1);
     assert!(!hzn.run("apply -f policy.json").errors.contains("this write stops"));
-    up(&hzn, 1).await;
+    up(&hzn, "everywhere", 1).await;
     let removed = hzn.run("exchange deployment removepolicy everywhere -f");
     assert!(removed.status == 0 && removed.errors.contains(&one), "{}", removed.errors);
     eventually("nothing runs", || async { (fleet.instances() == 0).then_some(()) }).await;

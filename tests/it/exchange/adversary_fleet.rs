@@ -113,7 +113,7 @@ impl Names {
 fn writes() -> Vec<Operation> {
     let all = routes::all();
     let of_exchange = all.iter().map(ExchangeOperation::described);
-    let both = of_exchange.chain(evenkeel_agbot::api::part().operations);
+    let both = of_exchange.chain(evenkeel_agbot_api::part().operations);
     both.filter(|operation| !operation.is_public() && operation.method != Method::GET).collect()
 }
 

@@ -106,3 +106,30 @@ async fn many_agent_runs_of_one_node_are_refused() {
         api.send("o/n:token-n", "GET", "/orgs/o/nodes/n", &[("evenkeel-agent", &last)], &Value::Null).await;
     assert_eq!(sent.status(), 200);
 }
+
+#[tokio::test]
+async fn key_that_expires_is_no_login_afterwards_and_creates_none_that_lives_longer() {
+    let (database, api) = world().await;
+    let path = "/orgs/o/users/admin/apikeys";
+    for secs in [-1, 0, 59, 31_536_001] {
+        let refused = api.expect(400, ADMIN, "POST", path, json!({"expiresIn": secs})).await;
+        assert_eq!(refused["msg"], "expiresIn must be from 60 to 31536000 seconds");
+    }
+    let (kept, _) = make_key(&api, ADMIN, "admin").await;
+    assert_eq!(kept.get("expiresAt"), None, "{kept}");
+    let key = api.expect(201, ADMIN, "POST", path, json!({"expiresIn": 3_600})).await;
+    let login = format!("o/apikey:{}", key["value"].as_str().expect("a value"));
+    for body in [json!({}), json!({"expiresIn": 31_536_000})] {
+        let next = api.expect(201, &login, "POST", path, body).await;
+        assert_eq!(next["expiresAt"], key["expiresAt"], "{next}");
+    }
+    let sooner = api.expect(201, &login, "POST", path, json!({"expiresIn": 60})).await;
+    assert!(sooner["expiresAt"].as_str() < key["expiresAt"].as_str(), "{sooner}");
+    let account = api.expect(200, &login, "GET", "/orgs/o/users/admin", Value::Null).await;
+    assert_eq!(account["users"]["o/admin"]["apikeys"][1]["expiresAt"], key["expiresAt"], "{account}");
+
+    let end_all = "UPDATE api_key SET expires_at = now() WHERE expires_at IS NOT NULL";
+    sqlx::query(end_all).execute(&mut database.connection().await).await.expect("the keys end");
+    let other = Api::start(&database).await;
+    other.expect(401, &login, "GET", "/orgs/o", Value::Null).await;
+}

@@ -23,6 +23,53 @@ async fn changed_password_stops_working_everywhere() {
     becomes(&second, "o/u:fresh", "/orgs/o", 401).await;
 }
 
+/// Creates an API key; returns the login with it.
+async fn make_key(api: &Api, login: &str, account: &str, body: Value) -> String {
+    let path = format!("/orgs/o/users/{account}/apikeys");
+    let key = api.expect(201, login, "POST", &path, body).await;
+    format!("o/apikey:{}", key["value"].as_str().expect("a value"))
+}
+
+#[tokio::test]
+async fn sessions_end_with_the_password_and_so_do_keys_that_were_created_by_means_of_them() {
+    let (_database, [first, second]) = two_exchanges().await;
+    let session = json!({"label": "console session", "expiresIn": 3600});
+    let admin = "o/admin:pa";
+    first.expect(201, ROOT, "PUT", "/orgs/o/users/w", json!({"password": "pw", "email": "e"})).await;
+    let changes = [
+        ("POST", "/orgs/o/users/u/changepw", json!({"newPassword": "pu"})),
+        ("PATCH", "/orgs/o/users/u", json!({"password": "pu"})),
+        ("PUT", "/orgs/o/users/u", json!({"password": "pu", "email": "e"})),
+        ("PATCH", "/orgs/o/users/u", json!({"password": ""})),
+    ];
+    for (method, path, body) in changes {
+        let own = make_key(&first, "o/u:pu", "u", session.clone()).await;
+        let derived = make_key(&second, &own, "u", json!({"label": "derived"})).await;
+        let further = make_key(&second, &derived, "u", json!({"label": "further", "expiresIn": 60})).await;
+        let lasting = make_key(&first, "o/u:pu", "u", json!({"label": "console session"})).await;
+        let expiring = make_key(&first, "o/u:pu", "u", json!({"label": "ci", "expiresIn": 3600})).await;
+        let other = make_key(&first, "o/w:pw", "w", session.clone()).await;
+        for login in [&own, &derived, &further, &lasting, &expiring, &other] {
+            second.expect(200, login, "GET", "/orgs/o", Value::Null).await;
+        }
+        first.expect(201, admin, method, path, body).await;
+        for login in [&own, &derived, &further] {
+            first.expect(401, login, "GET", "/orgs/o", Value::Null).await;
+            becomes(&second, login, "/orgs/o", 401).await;
+        }
+        for login in [&lasting, &expiring, &other] {
+            becomes(&second, login, "/orgs/o", 200).await;
+        }
+    }
+    // What an administrator created for another account in a session ends with the password of the administrator.
+    let own = make_key(&first, admin, "admin", session.clone()).await;
+    let for_other = make_key(&first, &own, "w", json!({"label": "made in a session"})).await;
+    first.expect(201, admin, "PATCH", "/orgs/o/users/admin", json!({"email": "new"})).await;
+    becomes(&second, &for_other, "/orgs/o", 200).await;
+    first.expect(201, admin, "POST", "/orgs/o/users/admin/changepw", json!({"newPassword": "new"})).await;
+    becomes(&second, &for_other, "/orgs/o", 401).await;
+}
+
 #[tokio::test]
 async fn password_known_to_be_wrong_works_at_once_when_it_becomes_right() {
     let (_database, [first, second]) = two_exchanges().await;

@@ -202,7 +202,7 @@ async fn messages_that_have_expired_take_no_room_of_others() {
     let path = "/orgs/IBM/agbots/hub/msgs";
     for (login, count) in [("p/n1:t", 5), ("p/n2:t", 3), ("o/n:t", 4)] {
         for _ in 0..count {
-            api.expect(201, login, "POST", path, message(10, 1)).await;
+            api.expect(201, login, "POST", path, message(10, 5)).await;
         }
     }
     assert_eq!(send(&api, "o/n3:t", "IBM/agbots/hub", 10).await, 429, "the mailbox is full");

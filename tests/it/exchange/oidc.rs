@@ -89,6 +89,48 @@ async fn people_have_the_role_of_their_group_and_own_what_they_make() {
     api.expect(403, &both, "GET", "/orgs/lab/users/apikey", Value::Null).await;
 }
 
+#[tokio::test]
+async fn group_of_viewers_or_deployers_limits_its_members_until_they_leave_it() {
+    let key = SigningKey::rsa("k1");
+    let provider = IdentityProvider::start(&[&key]).await;
+    let database = TestDatabase::new().await;
+    let api = start(&database, provider.settings()).await;
+    let staff = bearer(&key.sign(&provider.claims("ann", &["plant-staff"])));
+    api.make_node(&staff, "plant", "n").await;
+    for policy in ["shop-1", "web"] {
+        api.make_policy("plant", policy, Value::Null).await;
+    }
+    let stored = async || {
+        let found = api.expect(200, ROOT, "GET", "/orgs/plant/users/ann", Value::Null).await;
+        let user = &found["users"]["plant/ann"];
+        (user["role"].clone(), user["policies"].clone())
+    };
+    let label = json!({"label": "l"});
+
+    let guest = bearer(&key.sign(&provider.claims("ann", &["plant-guests"])));
+    let own = api.expect(200, &guest, "GET", OWN, Value::Null).await;
+    assert_eq!(own["users"]["plant/ann"]["role"], "viewer", "{own}");
+    assert_eq!(stored().await, (json!("viewer"), Value::Null));
+    api.expect(200, &guest, "GET", "/orgs/plant/users", Value::Null).await;
+    api.expect(403, &guest, "PATCH", "/orgs/plant/nodes/n", json!({"arch": "arm"})).await;
+    let keys = api.expect(201, &guest, "POST", "/orgs/plant/users/ann/apikeys", json!({})).await;
+    let by_key = format!("plant/apikey:{}", keys["value"].as_str().expect("a value"));
+    api.expect(403, &by_key, "PATCH", "/orgs/plant/nodes/n", json!({"arch": "arm"})).await;
+
+    let shop = bearer(&key.sign(&provider.claims("ann", &["plant-shop"])));
+    api.expect(201, &shop, "PATCH", "/orgs/plant/business/policies/shop-1", label.clone()).await;
+    api.expect(403, &shop, "PATCH", "/orgs/plant/business/policies/web", label.clone()).await;
+    assert_eq!(stored().await, (json!("deployer"), json!(["shop-*"])));
+    api.expect(201, &by_key, "PATCH", "/orgs/plant/business/policies/shop-1", label.clone()).await;
+    api.expect(403, &by_key, "PATCH", "/orgs/plant/business/policies/web", label).await;
+
+    // The provider decides again with the next token.
+    let left = bearer(&key.sign(&provider.claims("ann", &["plant-staff", "again"])));
+    api.expect(201, &left, "PATCH", "/orgs/plant/nodes/n", json!({"arch": "arm"})).await;
+    assert_eq!(stored().await, (Value::Null, Value::Null));
+    api.expect(403, &by_key, "PATCH", "/orgs/plant/business/policies/shop-1", json!({"label": "l"})).await;
+}
+
 /// Tokens that are not accepted, each for one reason.
 fn bad_tokens(provider: &IdentityProvider, key: &SigningKey) -> Vec<(&'static str, String)> {
     let now = jiff::Timestamp::now().as_second();

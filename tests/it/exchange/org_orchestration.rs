@@ -38,7 +38,7 @@ async fn defaults_are_shown_and_a_patch_changes_what_it_names() {
             "PlacementConstraint": 0, "NodeCapacity": 0, "Affinity": 0, "FaultDomain": 0, "UpgradeDomain": 1, "PreferredLocation": 2
         },
         "nodeBufferPercentage": {}, "bufferUse": "upgrade", "rebalanceIntervalSeconds": 300,
-        "eventRetention": 10000,
+        "eventRetention": 200_000, "approval": "none",
     });
     let shown = async |given: bool| {
         let path = if given { format!("{PATH}?given=true") } else { PATH.to_owned() };

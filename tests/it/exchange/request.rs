@@ -6,6 +6,14 @@ use serde_json::{Value, json};
 
 use super::world::{MARK, SHARED, World};
 
+/// Id of a request for an approval, by the owner of the policy that it is about.
+pub const PLAN_APPROVAL: &str = "01932f0e-7a5b-7cc3-98c4-dc0c0c07398f";
+
+/// A write that a second person approves.
+fn write_to_approve() -> Value {
+    json!({"write": {"kind": "policyAction", "policy": "pol", "action": "restart", "request": {}}, "reason": "r"})
+}
+
 /// Target of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Aim {
@@ -63,6 +71,10 @@ fn value(world: &World, operation: &str, template: &str, name: &str, aim: Aim) -
         "nmp" => "pol".to_owned(),
         "action" => "pause".to_owned(),
         "unit" => "all".to_owned(),
+        "view" => "view".to_owned(),
+        "matter" => "0".repeat(32),
+        "revision" => "1".to_owned(),
+        "approval" => PLAN_APPROVAL.to_owned(),
         other => panic!("the access table does not know what {{{other}}} of {operation} is"),
     }
 }
@@ -120,6 +132,8 @@ pub fn parts(org: &str) -> Vec<(Method, String, Value)> {
         put(&format!("agbots/bot/agreements/agbot-{org}"), json!({"service": workload, "state": MARK})),
         post("agbots/bot/patterns", served_pattern),
         post("agbots/bot/businesspols", served_policy),
+        put("nodes/n1/orchestration/spec", json!({"availability": "active", "upgradeDomain": MARK})),
+        put("orchestration", json!({"readyPeriodSeconds": 5})),
     ]
 }
 
@@ -149,6 +163,8 @@ fn json_body(operation: &str, aim: Aim) -> Value {
         "list_my_organizations" => json!([{"id": "1", "name": "n", "description": "d", "createdOn": "now"}]),
         "poll_changes" => json!({"changeId": 0, "maxRecords": 1000}),
         "delete_changes" => json!({"resources": []}),
+        "replace_saved_view" => json!({"state": "down"}),
+        "acknowledge_matter" => json!({"reason": "r"}),
         "confirm_agreement" => json!({"agreementId": format!("agbot-{org}")}),
         "replace_agent_files" => json!({"agentSoftwareVersions": ["1.0.0"]}),
         "set_configuration" => json!({"varPath": "api.limits.maxNodes", "value": "45000"}),
@@ -191,6 +207,13 @@ fn json_body(operation: &str, aim: Aim) -> Value {
         "create_deployment_policy" | "replace_deployment_policy" | "plan_deployment_policy" => {
             deployment_policy(org)
         }
+        "create_plan_approval" => {
+            let plan = json!({"token": "t", "summary": "s", "lines": [], "others": 0});
+            json!({"request": write_to_approve(), "plan": plan})
+        }
+        "request_plan_approval" => write_to_approve(),
+        "approve_plan" | "reject_plan" | "cancel_plan_approval" => json!({"reason": "r"}),
+        "use_plan_approval" => json!({"token": "t"}),
         "plan_stops" => json!({"nodePolicy": {"node": "n1", "policy": {"constraints": ["a == b"]}}}),
         "create_management_policy" | "replace_management_policy" => json!({"label": "l"}),
         "create_ha_group" => json!({"members": ["n2"]}),

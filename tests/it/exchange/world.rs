@@ -8,6 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use evenkeel_agbot::{Agbot, AgbotSettings};
+use evenkeel_agbot_api::AgbotApi;
 use evenkeel_client::{Client, Credentials, Transport};
 use evenkeel_exchange::{Exchange, ExchangeSettings};
 use http::{Method, Request, StatusCode, header};
@@ -48,12 +49,14 @@ const fn caller(title: &'static str, login: &'static str) -> Caller {
 pub const ROOT: Caller = caller("root", "root/root");
 
 /// Every kind of caller, in the order of the table's columns.
-pub const CALLERS: [Caller; 12] = [
+pub const CALLERS: [Caller; 14] = [
     ROOT,
     caller("hub", "root/hubert"),
     caller("admin", "acme/anna"),
     caller("owner", "acme/olga"),
     caller("user", "acme/uwe"),
+    caller("viewer", "acme/vera"),
+    caller("deploy", "acme/dora"),
     caller("node", "acme/n1"),
     caller("node2", "acme/n2"),
     caller("agbot", "acme/bot"),
@@ -122,7 +125,7 @@ impl World {
             (context.reading.is_loaded() && context.model().lease_count() == partitions).then_some(())
         })
         .await;
-        self.router = self.exchange.router_beside(&[evenkeel_agbot::api::part], agbot.router());
+        self.router = self.exchange.router_beside(&[evenkeel_agbot_api::part], AgbotApi::of(&agbot).router());
         agbot
     }
 
@@ -150,9 +153,21 @@ impl World {
         media_type: Option<&str>,
         body: impl Into<Bytes>,
     ) -> (StatusCode, Bytes) {
+        let credentials = caller.login.map(|login| format!("{login}:{PASSWORD}"));
+        self.send_with(credentials.as_deref(), method, path, (media_type, body)).await
+    }
+
+    /// The same with credentials, such as an API key.
+    pub async fn send_with(
+        &self,
+        credentials: Option<&str>,
+        method: &Method,
+        path: &str,
+        (media_type, body): (Option<&str>, impl Into<Bytes>),
+    ) -> (StatusCode, Bytes) {
         let mut request = Request::builder().method(method).uri(format!("/v1{path}"));
-        if let Some(login) = caller.login {
-            let credentials = STANDARD.encode(format!("{login}:{PASSWORD}"));
+        if let Some(credentials) = credentials {
+            let credentials = STANDARD.encode(credentials);
             request = request.header(header::AUTHORIZATION, format!("Basic {credentials}"));
         }
         if let Some(media_type) = media_type {
@@ -193,6 +208,11 @@ impl World {
         self.fill_organization(HOME, ["acme/anna", "acme/olga", "acme/n1", "acme/bot"]).await;
         self.fill_organization(ABROAD, ["globex/anna", "globex/olga", "globex/n1", "globex/bot"]).await;
         self.fill_organization(SHARED, ["IBM/anna", "IBM/olga", "IBM/n1", "IBM/bot"]).await;
+        let viewer = json!({"password": PASSWORD, "email": "v@x", "role": "viewer"});
+        self.must_call(ROOT, Method::POST, "/orgs/acme/users/vera", viewer).await;
+        let deployer =
+            json!({"password": PASSWORD, "email": "d@x", "role": "deployer", "policies": ["pol", "fre*"]});
+        self.must_call(ROOT, Method::POST, "/orgs/acme/users/dora", deployer).await;
         let files = json!({"agentSoftwareVersions": ["1.0.0"]});
         self.must_call(ROOT, Method::PUT, "/orgs/IBM/AgentFileVersion", files).await;
     }
@@ -220,7 +240,9 @@ impl World {
         self.publish(org, owner, "public", true).await;
         self.publish(org, owner, "private", false).await;
         for (method, path, body) in super::request::parts(org) {
-            let who = if path.contains("managementpolicies") { admin } else { owner };
+            let is_of_admin =
+                path.contains("managementpolicies") || path.ends_with(&format!("{org}/orchestration"));
+            let who = if is_of_admin { admin } else { owner };
             self.must_call(who, method, &path, body).await;
         }
         // Every approved agbot was given number 0, under which the tasks of the tests are published.
@@ -228,6 +250,16 @@ impl World {
             "INSERT INTO agbot_fencing SELECT org, agbot, 0, seen_at FROM agbot WHERE approved_by IS NOT NULL
             ON CONFLICT DO NOTHING";
         must(self.connection.execute(give).await, "giving fencing numbers");
+        let request = format!(
+            "INSERT INTO plan_approval
+                (org, id, requester, kind, policy, title, request, plan, token, reason, state, created_at, expires_at)
+            VALUES ('{org}', '{}', 'olga', 'policyAction', 'pol', '{MARK}',
+                    '{{\"kind\": \"policyAction\", \"policy\": \"pol\", \"action\": \"restart\"}}',
+                    '{{\"token\": \"t\", \"summary\": \"{MARK}\", \"lines\": [], \"others\": 0}}',
+                    't', '{MARK}', 'pending', now(), now() + interval '1 day')",
+            super::request::PLAN_APPROVAL,
+        );
+        must(self.connection.execute(AssertSqlSafe(request)).await, "requesting an approval");
         let (task, wanted) = (format!("/orgs/{org}/nodes/n1/tasks/task"), super::request::node_task(org));
         self.must_call(agbot, Method::PUT, &task, wanted).await;
         let to_node = format!("/orgs/{org}/nodes/n1/msgs");

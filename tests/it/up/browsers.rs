@@ -109,6 +109,15 @@ async fn pages_are_confined_and_every_response_forbids_sniffing() {
         );
         assert_eq!(headers["x-frame-options"], "DENY", "{path}");
     }
+    for path in ["/", "/manual", "/manual/how-to/drain-a-node", "/manual/search?q=drain"] {
+        let (status, headers) = ask(&hub, Method::GET, path, &[("accept", "text/html")]).await;
+        assert_eq!(
+            (status, &headers["content-type"]),
+            (200, &"text/html; charset=utf-8".parse().expect("ASCII"))
+        );
+        let policy = headers["content-security-policy"].to_str().expect("ASCII");
+        assert!(!policy.contains("unsafe") && policy.contains("style-src 'self';"), "{path} {policy}");
+    }
     for path in ["/", "/docs/", "/v1/orgs", "/v1/agbot/status", "/livez", "/metrics", "/manual/adr/README.md"]
     {
         let (_, headers) = ask(&hub, Method::GET, path, &[]).await;

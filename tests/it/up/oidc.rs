@@ -68,7 +68,15 @@ async fn token_opens_exchange_agbot_and_command_line() {
 async fn configuration_that_opens_a_door_by_mistake_ends_the_start() {
     let scratch = Scratch::new();
     let good = configuration("http://127.0.0.1:1/realms/plant");
+    let console =
+        "[oidc.console]\nname = \"n\"\nclient-id = \"evenkeel\"\npublic-url = \"https://hub.example\"\n";
+    let good = format!("{good}\n{console}");
     for (change, to, word) in [
+        ("https://hub.example", "http://hub.example", "console.public-url"),
+        ("https://hub.example", "https://hub.example/path", "console.public-url"),
+        ("client-id = \"evenkeel\"", "client-id = \"other\"", "console.client-id"),
+        ("name = \"n\"", "name = \"n\"\nclient-secret-file = \"/nowhere\"", "console.client-secret-file"),
+        ("name = \"n\"", "nam = \"n\"", "nam"),
         ("http://127.0.0.1:1", "http://idp.example", "issuer"),
         ("organization = \"plant\"", "", "organization"),
         ("audiences", "audience", "audience"),
