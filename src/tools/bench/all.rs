@@ -63,7 +63,7 @@ pub fn run(arguments: &AllArguments) -> Result<(), Failure> {
         reports.push(report);
     }
     let secs = begin.elapsed().as_secs();
-    let missed = reports.iter().map(|report| report.missed(judges_all)).sum();
+    let missed: Vec<String> = reports.iter().flat_map(|report| report.missed(judges_all)).collect();
     let page = page(&machine, &reports, options, secs);
     match options.output {
         Output::Table => println!("{machine}; {secs} s"),
@@ -72,14 +72,14 @@ pub fn run(arguments: &AllArguments) -> Result<(), Failure> {
             let reports: Vec<Value> = reports.iter().map(|report| report.json(judges_all)).collect();
             println!(
                 "{}",
-                json!({"machine": machine, "secs": secs, "missed": missed, "benchmarks": reports})
+                json!({"machine": machine, "secs": secs, "missed": missed.len(), "benchmarks": reports})
             );
         }
     }
     if let Some(file) = &arguments.update {
         update(file, &page)?;
     }
-    judge(missed)
+    judge(&missed)
 }
 
 fn page(machine: &str, reports: &[Report], options: Options, secs: u64) -> String {

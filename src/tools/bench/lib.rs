@@ -130,13 +130,13 @@ fn finish(report: Report, options: Options) -> Result<(), Failure> {
         Output::Markdown => print!("{}", report.markdown(judges_all)),
         Output::Json => println!("{}", report.json(judges_all)),
     }
-    judge(report.missed(judges_all))
+    judge(&report.missed(judges_all))
 }
 
-fn judge(missed: usize) -> Result<(), Failure> {
-    match missed {
-        0 => Ok(()),
-        1 => Err(Failure::new(ExitStatus::Failure, "a target was missed")),
-        count => Err(Failure::new(ExitStatus::Failure, format!("{count} targets were missed"))),
+/// An error that names each missed target.
+fn judge(missed: &[String]) -> Result<(), Failure> {
+    if missed.is_empty() {
+        return Ok(());
     }
+    Err(Failure::new(ExitStatus::Failure, format!("missed targets:\n  {}", missed.join("\n  "))))
 }

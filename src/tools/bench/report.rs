@@ -168,9 +168,15 @@ impl Report {
         self.notes.push(note.into());
     }
 
-    /// Returns the number of targets that are missed, of those that count.
-    pub fn missed(&self, judges_all: bool) -> usize {
-        self.rows.iter().filter(|row| row.is_missed(judges_all)).count()
+    /// Returns the measures that miss a target, of those that count, each with its value and its target.
+    pub fn missed(&self, judges_all: bool) -> Vec<String> {
+        let missed = self.rows.iter().filter(|row| row.is_missed(judges_all));
+        missed
+            .map(|row| {
+                let [measure, value, _, ratio, target] = row.cells(judges_all);
+                format!("{}: {measure}: {value} {ratio}, {target}", self.name)
+            })
+            .collect()
     }
 
     /// Returns the human-readable report.
@@ -199,7 +205,7 @@ impl Report {
     pub fn json(&self, judges_all: bool) -> Value {
         let rows: Vec<Value> = self.rows.iter().map(Row::json).collect();
         json!({
-            "bench": self.name, "build": build(), "missed": self.missed(judges_all), "rows": rows,
+            "bench": self.name, "build": build(), "missed": self.missed(judges_all).len(), "rows": rows,
             "notes": self.notes,
         })
     }
@@ -263,7 +269,8 @@ mod tests {
         let mut report = Report::new("r");
         report.push(row().target(Target::AtMost(5.0)));
         report.push(row().lasting_target(Target::AtMost(5.0)));
-        assert_eq!((report.missed(true), report.missed(false)), (2, 1));
+        assert_eq!(report.missed(true).len(), 2);
+        assert_eq!(report.missed(false), ["r: m: 6.00 ms , ≤ 5.00 ms: MISSED"]);
         let text = report.text(false);
         assert!(text.contains("≤ 5.00 ms: not judged") && text.contains("≤ 5.00 ms: MISSED"), "{text}");
     }
