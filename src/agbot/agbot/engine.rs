@@ -96,15 +96,12 @@ fn take(context: &Arc<Context>, input: Input, slots: &Arc<Semaphore>) {
 
 /// Applies one event and decides.
 fn reconcile(context: &Context, event: &Event, now: Timestamp) -> Decision {
-    let mut decision = {
-        let mut model = context.model_mut();
-        model.apply(event, now);
-        let begun = Instant::now();
-        let decision = decide(&model, event, now, rand::random());
-        context.decision_times.observe(begun.elapsed());
-        model.note(&decision, now);
-        decision
-    };
+    context.model_mut().apply(event, now);
+    // Only this task changes the model: others may read what is decided about while a long decision is made.
+    let begun = Instant::now();
+    let mut decision = decide(&context.model(), event, now, rand::random());
+    context.decision_times.observe(begun.elapsed());
+    context.model_mut().note(&decision, now);
     note_partitions(context, std::slice::from_ref(event));
     request_unknown_records(context, event);
     for event in &decision.report.events {
