@@ -156,6 +156,7 @@ async fn measured(options: Options, nodes: usize) -> Result<Vec<(String, Cost)>,
         ConsoleFleet::write(stage, nodes, 0).await?;
         eprintln!("  {nodes} nodes written after {} s", begin.elapsed().as_secs());
         let (hub, address) = start_ready_hub(stage, &stage.directory().join("hub")).await?;
+        eprintln!("  its hub is ready after {} s", begin.elapsed().as_secs());
         let settle = if options.short { SETTLE / 20 } else { SETTLE };
         tokio::time::sleep(settle).await;
         // What the hub does besides is part of every measure: it should be next to nothing.

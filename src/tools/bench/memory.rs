@@ -26,6 +26,8 @@ const FIRST_RESPONSE_MS: f64 = 150.0;
 /// The reference's time to its first response, in milliseconds.
 const REFERENCE_MS: f64 = 8_000.0;
 const RETRY_LIMIT: Duration = Duration::from_secs(60);
+/// Longest time until a hub has read its whole fleet.
+const READY_LIMIT: Duration = Duration::from_secs(600);
 const VERSION: &str = "/v1/admin/version";
 const READY: &str = "/readyz";
 /// The agent as a program of its own; it takes the arguments of this program.
@@ -97,7 +99,7 @@ async fn idle_hub(options: Options, program: &Path) -> Result<Idle, Failure> {
         let database = stage.empty_database("idle").await?;
         let data = stage.directory().join("hub");
         let mut hub = stage.start_hub_of(program, address, &data, Some(&database))?;
-        first_200(&mut hub, address, &request("GET", READY, "", None), Instant::now()).await?;
+        first_200(&mut hub, address, &request("GET", READY, "", None), (Instant::now(), READY_LIMIT)).await?;
         tokio::time::sleep(settle_time(options)).await;
         let (private, resident) = (hub.private_mib(), hub.resident_mib());
         read_manual(address).await?;
@@ -237,8 +239,9 @@ async fn start(stage: &Stage, data: &Path, database: Option<&Path>) -> Result<St
     let begin = Instant::now();
     let mut hub = stage.start_hub(address, data, database)?;
     let login = format!("root/root:{ROOT_PASSWORD}");
-    let first_response = first_200(&mut hub, address, &request("GET", VERSION, &login, None), begin).await?;
-    let ready = first_200(&mut hub, address, &request("GET", READY, "", None), begin).await?;
+    let first_response =
+        first_200(&mut hub, address, &request("GET", VERSION, &login, None), (begin, RETRY_LIMIT)).await?;
+    let ready = first_200(&mut hub, address, &request("GET", READY, "", None), (begin, READY_LIMIT)).await?;
     Ok(Started { hub, address, first_response, ready })
 }
 
@@ -258,9 +261,9 @@ async fn first_200(
     process: &mut Process,
     address: SocketAddr,
     request: &[u8],
-    begin: Instant,
+    (begin, limit): (Instant, Duration),
 ) -> Result<f64, Failure> {
-    while begin.elapsed() < RETRY_LIMIT {
+    while begin.elapsed() < limit {
         if let Ok(mut connection) = Connection::open(address).await
             && let Ok(200) = connection.send(request).await
         {
