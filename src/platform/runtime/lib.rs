@@ -9,6 +9,7 @@ pub mod health;
 pub mod lifecycle;
 pub mod memory;
 pub mod process;
+mod program_pages;
 pub mod request_id;
 pub mod settings;
 pub mod telemetry;

@@ -7,10 +7,13 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinError;
 
+use crate::program_pages;
 use crate::worker::Worker;
 
 /// Least pause between two passes.
 const LEAST_PAUSE: Duration = Duration::from_secs(60);
+/// Time after which a program has started.
+const START: Duration = Duration::from_secs(10);
 /// Reciprocal of the maximum share of time for passes, because a pass blocks every thread that allocates.
 const SHARE: u32 = 1_000;
 
@@ -18,11 +21,12 @@ const SHARE: u32 = 1_000;
 #[derive(Debug)]
 pub struct FreedMemory {
     pause: Duration,
+    has_started: bool,
 }
 
 impl Default for FreedMemory {
     fn default() -> Self {
-        Self { pause: LEAST_PAUSE }
+        Self { pause: LEAST_PAUSE, has_started: false }
     }
 }
 
@@ -34,6 +38,11 @@ impl Worker for FreedMemory {
         let began = Instant::now();
         // A pass that cannot be started because the process is stopping returns nothing.
         tokio::task::spawn_blocking(return_freed).await?;
+        if !std::mem::replace(&mut self.has_started, true)
+            && let Err(error) = program_pages::unmap_code()
+        {
+            tracing::debug!(%error, "the code of the start stays mapped");
+        }
         self.pause = LEAST_PAUSE.max(began.elapsed().saturating_mul(SHARE));
         Ok(())
     }
@@ -43,7 +52,7 @@ impl Worker for FreedMemory {
     }
 
     fn first_pause(&self) -> Duration {
-        LEAST_PAUSE
+        START
     }
 }
 
