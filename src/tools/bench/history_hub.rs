@@ -26,7 +26,7 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 /// Lets a hub stop the instances of many deployment policies, with and without a history in turns.
 pub(super) async fn measure(options: Options, report: &mut Report) -> Result<(), Failure> {
     // Turns of each way, and deployment policies of each of them.
-    let (turns, in_turn) = if options.short { (1, 1) } else { (4, 8) };
+    let (turns, in_turn) = if options.short { (1, 1) } else { (16, 4) };
     Stage::with(async |stage| {
         // One more turn of each way, which is not measured, so that everything is warm.
         ConsoleFleet::write(stage, 2 * (turns + 1) * in_turn * PER_POLICY, 0).await?;
