@@ -86,6 +86,22 @@ pub struct JsonRow {
     pub updated_at: Timestamp,
 }
 
+/// A row of the table as [`NodePolicyRow`].
+macro_rules! policy_row {
+    ($row:ident) => {
+        NodePolicyRow {
+            label: $row.label,
+            description: $row.description,
+            properties: $row.properties.0,
+            constraints: $row.constraints.0,
+            deployment: $row.deployment.0,
+            management: $row.management.0,
+            version: $row.version,
+            updated_at: from_sql($row.updated_at),
+        }
+    };
+}
+
 /// Finds the policy of a node.
 pub async fn find_policy(
     conn: &mut PgConnection,
@@ -104,16 +120,28 @@ pub async fn find_policy(
     )
     .fetch_optional(conn)
     .await?;
-    Ok(row.map(|row| NodePolicyRow {
-        label: row.label,
-        description: row.description,
-        properties: row.properties.0,
-        constraints: row.constraints.0,
-        deployment: row.deployment.0,
-        management: row.management.0,
-        version: row.version,
-        updated_at: from_sql(row.updated_at),
-    }))
+    Ok(row.map(|row| policy_row!(row)))
+}
+
+/// Lists the policies of some nodes of an organization, each with its node.
+pub async fn list_policies(
+    conn: &mut PgConnection,
+    org: &str,
+    nodes: &[String],
+) -> Result<Vec<(String, NodePolicyRow)>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- node_part.list_policies
+        SELECT node, label, description, properties AS "properties: Json<JsonText>", constraints AS "constraints: Json<JsonText>",
+               deployment AS "deployment: Json<JsonText>", management AS "management: Json<JsonText>", version,
+               updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        FROM node_policy
+        WHERE org = $1 AND node = ANY ($2)"#,
+        org,
+        nodes,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.node, policy_row!(row))).collect())
 }
 
 /// Lists the policies of some nodes of an organization, as far as they decide about deployments: the node with the properties, the part for
@@ -196,6 +224,19 @@ pub async fn delete_policy(
     Ok(done.rows_affected() > 0)
 }
 
+/// A row of the table as [`NodeStatusRow`].
+macro_rules! status_row {
+    ($row:ident) => {
+        NodeStatusRow {
+            connectivity: $row.connectivity.0,
+            services: $row.services.0,
+            running_services: $row.running_services,
+            failures: $row.failures.0,
+            updated_at: from_sql($row.updated_at),
+        }
+    };
+}
+
 /// Finds the status of a node.
 pub async fn find_status(
     conn: &mut PgConnection,
@@ -213,13 +254,27 @@ pub async fn find_status(
     )
     .fetch_optional(conn)
     .await?;
-    Ok(row.map(|row| NodeStatusRow {
-        connectivity: row.connectivity.0,
-        services: row.services.0,
-        running_services: row.running_services,
-        failures: row.failures.0,
-        updated_at: from_sql(row.updated_at),
-    }))
+    Ok(row.map(|row| status_row!(row)))
+}
+
+/// Lists the statuses of some nodes of an organization, each with its node.
+pub async fn list_statuses(
+    conn: &mut PgConnection,
+    org: &str,
+    nodes: &[String],
+) -> Result<Vec<(String, NodeStatusRow)>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- node_part.list_statuses
+        SELECT node, connectivity AS "connectivity: Json<JsonText>", services AS "services: Json<JsonText>", running_services,
+               failures AS "failures: Json<JsonText>", updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        FROM node_status
+        WHERE org = $1 AND node = ANY ($2)"#,
+        org,
+        nodes,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.node, status_row!(row))).collect())
 }
 
 /// Writes the status of a node.

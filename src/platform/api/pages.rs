@@ -77,7 +77,7 @@ impl<K> Page<K> {
         rows: Vec<R>,
         limit: i64,
         key: impl FnOnce(&R) -> K,
-        member: impl Fn(R) -> (N, T),
+        member: impl FnMut(R) -> (N, T),
     ) -> Result<Page<K>, PageError> {
         let mut page = Page::after(&rows, limit, key);
         for (name, value) in rows.into_iter().map(member) {

@@ -435,6 +435,33 @@ async fn list_of_ids_holds_the_visible_nodes_without_their_records() {
 }
 
 #[tokio::test]
+async fn list_with_parts_holds_what_the_resources_of_each_node_show() {
+    let (_database, api) = exchange().await;
+    for (node, user) in [("n1", "o/u:pu"), ("n2", "o/v:pv")] {
+        api.expect(201, user, "PUT", &format!("/orgs/o/nodes/{node}"), node_body()).await;
+    }
+    let policy =
+        json!({"properties": [{"name": "site", "value": "x"}], "deployment": {"constraints": ["a == b"]}});
+    api.expect(201, "o/u:pu", "PUT", "/orgs/o/nodes/n1/policy", policy).await;
+    let status = json!({"connectivity": {}, "services": [{"serviceUrl": "s", "orgid": "o"}]});
+    api.expect(201, "o/u:pu", "PUT", "/orgs/o/nodes/n1/status", status).await;
+    let policy = api.expect(200, "o/u:pu", "GET", "/orgs/o/nodes/n1/policy", Value::Null).await;
+    let status = api.expect(200, "o/u:pu", "GET", "/orgs/o/nodes/n1/status", Value::Null).await;
+    for path in ["/orgs/o/nodes?parts=true", "/orgs/o/nodes?parts=true&limit=5&filter=name%20%3D%3D%20n"] {
+        let all = api.expect(200, "o/admin:pa", "GET", path, Value::Null).await;
+        assert_eq!(all["nodes"]["o/n1"]["parts"], json!({"policy": policy, "status": status}), "{path}");
+        assert_eq!(all["nodes"]["o/n2"]["parts"], json!({}), "{path}");
+        let own = api.expect(200, "o/v:pv", "GET", path, Value::Null).await;
+        assert!(own["nodes"].get("o/n1").is_none() && own["nodes"].get("o/n2").is_some(), "{path}: {own}");
+    }
+    let records = api.expect(200, "o/admin:pa", "GET", "/orgs/o/nodes", Value::Null).await;
+    assert!(records["nodes"]["o/n1"].get("parts").is_none(), "{records}");
+    let ids =
+        api.expect(200, "o/admin:pa", "GET", "/orgs/o/nodes?parts=true&idsOnly=true", Value::Null).await;
+    assert_eq!(ids["nodes"]["o/n1"], json!({}));
+}
+
+#[tokio::test]
 async fn fields_of_a_node_record_are_limited_and_longer_ones_stay_readable() {
     let (database, api) = exchange().await;
     let path = "/orgs/o/nodes/n";

@@ -3,13 +3,14 @@
 //! An organization that cannot be read does not keep the others from being read. Its last known state stays in force; before the first
 //! complete read there is none, and nothing is decided about what belongs to it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use evenkeel_client::ClientError;
 use evenkeel_ids::{GroupId, NodeId, OrgId, PolicyId, ServiceKey};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::facts::{DeploymentPolicyFacts, PolicyOrchestration};
+use evenkeel_wire::exchange::node::NodeResponse;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::served_entries::ServedEntries;
@@ -20,6 +21,8 @@ use crate::inert::PolicyKind;
 
 /// Concurrent requests about the nodes of an organization.
 const PARALLEL: usize = 16;
+/// Nodes of one request.
+const PAGE: u16 = 500;
 
 /// Reads everything that is served; deleted objects become events as well.
 ///
@@ -249,14 +252,35 @@ impl Reading<'_> {
     }
 
     async fn nodes(&self, org: &str, of_org: &mut OfOrg) -> Result<(), ClientError> {
-        let context = self.context;
-        let nodes = context.client.list_nodes(org).await?;
-        let ids: Vec<NodeId> = nodes.keys().cloned().collect();
-        for (id, node) in nodes {
-            of_org.events.push(Event::NodeChanged { node: Box::new(facts::node(&id, node)) });
-            of_org.found.nodes.insert(id);
+        let mut after = None;
+        loop {
+            let (nodes, next) = self.context.client.nodes_with_parts(org, after, PAGE).await?;
+            self.page_of_nodes(nodes, of_org).await?;
+            match next {
+                Some(next) => after = Some(next),
+                None => return Ok(()),
+            }
         }
-        let details: Vec<Vec<Event>> = stream::iter(ids)
+    }
+
+    async fn page_of_nodes(
+        &self,
+        nodes: BTreeMap<NodeId, NodeResponse>,
+        of_org: &mut OfOrg,
+    ) -> Result<(), ClientError> {
+        let context = self.context;
+        let mut without_parts = Vec::new();
+        for (id, mut node) in nodes {
+            let parts = node.parts.take();
+            of_org.events.push(Event::NodeChanged { node: Box::new(facts::node(&id, node)) });
+            of_org.found.nodes.insert(id.clone());
+            match parts {
+                Some(parts) => of_org.events.extend(read::parts(context, &id, parts)),
+                None => without_parts.push(id),
+            }
+        }
+        // An exchange of another kind shows them one by one.
+        let read: Vec<Vec<Event>> = stream::iter(without_parts)
             .map(|id| async move {
                 let mut events = read::node_policy(context, &id).await?;
                 events.extend(read::status(context, &id).await?);
@@ -265,7 +289,7 @@ impl Reading<'_> {
             .buffered(PARALLEL)
             .try_collect()
             .await?;
-        of_org.events.extend(details.into_iter().flatten());
+        of_org.events.extend(read.into_iter().flatten());
         Ok(())
     }
 

@@ -12,9 +12,11 @@ use evenkeel_planner::facts::{DeploymentPolicyFacts, NmpStatusFacts};
 use evenkeel_wire::RawJson;
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use evenkeel_wire::exchange::management_policy::ManagementPolicyResponse;
-use evenkeel_wire::exchange::node::DepartingNode;
+use evenkeel_wire::exchange::node::{DepartingNode, NodeParts};
+use evenkeel_wire::exchange::node_part::NodeStatusResponse;
 use evenkeel_wire::exchange::pattern::PatternResponse;
 use evenkeel_wire::exchange::service::ServiceResponse;
+use serde_json::Value;
 
 use super::served_entries::ServedEntries;
 use super::services::Services;
@@ -236,17 +238,28 @@ pub(super) async fn departures(context: &Context, org: &str) -> Result<Vec<Event
     Ok(vec![Event::DeparturesRead { org, nodes }])
 }
 
+/// Returns the policy and the status that came with a node.
+pub(super) fn parts(context: &Context, id: &NodeId, parts: NodeParts) -> [Event; 2] {
+    let policy = parts.policy.map(|policy| serde_json::to_value(policy).unwrap_or_default());
+    [policy_of_node(context, id, policy.as_ref()), status_of_node(context, id, parts.status.as_ref())]
+}
+
 /// Reads the policy of one node.
 ///
 /// # Errors
 /// When the exchange does not respond.
 pub async fn node_policy(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
-    let policy = context.client.node_policy(id).await?.map(|document| {
-        let read = facts::node_policy(document.as_value());
-        context.inert.set_node_policy(id.as_str(), document.as_value(), &read);
+    let found = context.client.node_policy(id).await?;
+    Ok(vec![policy_of_node(context, id, found.as_ref().map(RawJson::as_value))])
+}
+
+fn policy_of_node(context: &Context, id: &NodeId, document: Option<&Value>) -> Event {
+    let policy = document.map(|document| {
+        let read = facts::node_policy(document);
+        context.inert.set_node_policy(id.as_str(), document, &read);
         Box::new(read)
     });
-    Ok(vec![Event::NodePolicyChanged { node: id.clone(), policy }])
+    Event::NodePolicyChanged { node: id.clone(), policy }
 }
 
 /// Reads the status of one node.
@@ -255,12 +268,16 @@ pub async fn node_policy(context: &Context, id: &NodeId) -> Result<Vec<Event>, C
 /// When the exchange does not respond.
 pub async fn status(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
     let found = context.client.node_status(id).await?;
-    let (status, errors) = match found.map(|found| facts::status(&found)).transpose() {
+    Ok(vec![status_of_node(context, id, found.as_ref())])
+}
+
+fn status_of_node(context: &Context, id: &NodeId, found: Option<&NodeStatusResponse>) -> Event {
+    let (status, errors) = match found.map(facts::status).transpose() {
         Ok(status) => (status.map(Box::new), Vec::new()),
         Err(error) => (None, vec![error.to_string()]),
     };
     context.inert.set_errors(PolicyKind::NodeStatus, id.as_str(), errors);
-    Ok(vec![Event::NodeStatusChanged { node: id.clone(), status }])
+    Event::NodeStatusChanged { node: id.clone(), status }
 }
 
 /// Reads the agreements that the exchange has for a node.

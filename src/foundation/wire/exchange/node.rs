@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
 use super::node_orchestration::NodeOrchestration;
+use super::node_part::{NodePolicyResponse, NodeStatusResponse};
 use super::node_report::NodeOrchestrationStatus;
 use super::user_input::UserInputService;
 use super::{lenient, query, response};
@@ -234,6 +235,21 @@ response! {
         /// Activity and compatibility version of the agent; only for agents that report one of them.
         #[serde(skip_serializing_if = "Option::is_none")]
         orchestration_status: Option<NodeOrchestrationStatus>,
+        /// Policy and status; only in lists that were requested with them.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        parts: Option<NodeParts>,
+    }
+}
+
+response! {
+    /// What else belongs to a node, as their own resources show it.
+    pub struct NodeParts {
+        /// Policy of the node, if it has one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        policy: Option<NodePolicyResponse>,
+        /// Status of the node, if it has reported one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        status: Option<NodeStatusResponse>,
     }
 }
 
@@ -388,6 +404,9 @@ pub struct NodesQuery {
     #[serde(rename = "idsOnly", deserialize_with = "query::optional_flag")]
     #[param(rename = "idsOnly")]
     pub ids_only: Option<bool>,
+    /// True for the policy and the status of each node besides its record, so that one request reads what takes two for each node otherwise.
+    #[serde(deserialize_with = "query::optional_flag")]
+    pub parts: Option<bool>,
 }
 
 /// Attribute of a resource to return.

@@ -21,6 +21,7 @@ use evenkeel_wire::exchange::node_task::{
 };
 use evenkeel_wire::exchange::task_health::{PostLifecycle, PutNodeCommand, PutTaskHealth};
 use evenkeel_wire::exchange::utility::ApiResponse;
+use evenkeel_wire::page::PageQuery;
 use http::{Method, StatusCode};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -64,6 +65,22 @@ impl Client {
     pub async fn list_nodes(&self, org: &str) -> Result<BTreeMap<NodeId, NodeResponse>, ClientError> {
         let found: Option<NodesResponse> = self.get(Path::org(org, &["nodes"])).await?;
         Ok(by_id(found.unwrap_or_default().nodes, NodeId::from_text))
+    }
+
+    /// A page of the visible nodes of an organization with their policies and statuses, and the key after which the next page begins.
+    ///
+    /// # Shape
+    /// An exchange without pages sends all, and without these parts.
+    pub async fn nodes_with_parts(
+        &self,
+        org: &str,
+        after: Option<String>,
+        limit: u16,
+    ) -> Result<(BTreeMap<NodeId, NodeResponse>, Option<String>), ClientError> {
+        let page = PageQuery { limit: Some(limit), after, ..PageQuery::default() };
+        let path = Path::org(org, &["nodes"]).parameters(&page)?.query("parts", "true");
+        let found: NodesResponse = self.get(path).await?.unwrap_or_default();
+        Ok((by_id(found.nodes, NodeId::from_text), found.next))
     }
 
     /// The ids (`org/node`) of all visible nodes of an organization.

@@ -21,6 +21,7 @@ use serde_json::value::RawValue;
 
 use super::filtered::NodeProperties;
 use super::orchestration::shown_spec;
+use super::parts::PartsOfNodes;
 use super::validate::json;
 use crate::agent_run::shown_agent;
 use crate::conversation::shortened;
@@ -61,7 +62,8 @@ pub(super) async fn list_nodes(
     };
     let filter = if exchange.database().orders_by_bytes() { filter.limit_range(&org) } else { filter };
     let list = (pages::object(OPEN, PAGE_ROWS), Some(org.as_str()));
-    let wanted = Arc::new((org.clone(), filter));
+    let wanted =
+        Arc::new(Wanted { org: org.clone(), filter, has_parts: query.parts == Some(true) && !is_of_ids });
     let counted = (exchange.clone(), wanted.clone());
     let count = |most| count(counted, most);
     if paging.is_filtered() {
@@ -78,11 +80,16 @@ pub(super) async fn list_nodes(
     pages::list_or_page(list, paging, load, count).await.map(Either::First)
 }
 
-/// Organization and filter.
-type Wanted = (String, NodeFilter);
+/// The nodes of a list.
+struct Wanted {
+    org: String,
+    filter: NodeFilter,
+    /// With policies and statuses.
+    has_parts: bool,
+}
 
 async fn count((exchange, wanted): (Exchange, Arc<Wanted>), most: i64) -> Result<i64, ApiError> {
-    let (org, filter) = &*wanted;
+    let Wanted { org, filter, .. } = &*wanted;
     let count = exchange
         .database()
         .read(async |connection| node::count_nodes(connection, org, filter, most).await)
@@ -96,7 +103,7 @@ async fn page_of_ids(
     after: Option<String>,
     rows: i64,
 ) -> Result<Page<String>, ApiError> {
-    let (org, filter) = &*wanted;
+    let Wanted { org, filter, .. } = &*wanted;
     let ids = exchange
         .database()
         .read(async |connection| node::list_node_ids(connection, org, filter, after.as_deref(), rows).await)
@@ -106,7 +113,7 @@ async fn page_of_ids(
 
 async fn read(
     exchange: &Exchange,
-    (org, filter): &Wanted,
+    Wanted { org, filter, .. }: &Wanted,
     after: Option<String>,
     rows: i64,
 ) -> Result<Vec<NodeRow>, ApiError> {
@@ -125,9 +132,25 @@ async fn page(
     rows: i64,
 ) -> Result<Page<String>, ApiError> {
     let found = read(&exchange, &wanted, after, rows).await?;
-    let keyed_response =
-        |row: NodeRow| (format!("{}/{}", row.org, row.node), response(&exchange, &caller, row));
+    let mut parts = parts(&exchange, &wanted, &found).await?;
+    let keyed_response = |row: NodeRow| {
+        let parts = parts.as_mut().map(|parts| parts.take(&row.node));
+        (format!("{}/{}", row.org, row.node), NodeResponse { parts, ..response(&exchange, &caller, row) })
+    };
     Ok(Page::object(found, rows, |row| row.node.clone(), keyed_response)?)
+}
+
+/// Policies and statuses of the nodes of a page, if they were requested.
+async fn parts(
+    exchange: &Exchange,
+    wanted: &Wanted,
+    found: &[NodeRow],
+) -> Result<Option<PartsOfNodes>, ApiError> {
+    if !wanted.has_parts {
+        return Ok(None);
+    }
+    let names: Vec<String> = found.iter().map(|row| row.node.clone()).collect();
+    PartsOfNodes::read(exchange, &wanted.org, &names).await.map(Some)
 }
 
 /// Nodes, or only their ids, with what filters read of them: the record, and the properties of the policy.
@@ -140,12 +163,15 @@ async fn page_to_filter(
 ) -> Result<Page<String>, ApiError> {
     let found = read(&exchange, &wanted, after, rows).await?;
     let names: Vec<String> = found.iter().map(|row| row.node.clone()).collect();
-    let mut properties = NodeProperties::read(&exchange, &wanted.0, &names).await?;
+    let mut properties = NodeProperties::read(&exchange, &wanted.org, &names).await?;
+    let mut parts = parts(&exchange, &wanted, &found).await?;
     let mut page = Page::after(&found, rows, |row| row.node.clone());
     for row in found {
         let (key, node) = (format!("{}/{}", row.org, row.node), row.node.clone());
         let response = response(&exchange, &caller, row);
         let subject = properties.subject(&node, response.ha_group.as_deref(), &response)?;
+        let parts = parts.as_mut().map(|parts| parts.take(&node));
+        let response = NodeResponse { parts, ..response };
         if is_of_ids {
             page.insert(&key, &NoMembers {})?;
         } else {
@@ -266,6 +292,7 @@ fn response(exchange: &Exchange, caller: &Caller, row: NodeRow) -> NodeResponse 
             row.compat_version,
             shown_agent(row.agent_runs),
         ),
+        parts: None,
     }
 }
 

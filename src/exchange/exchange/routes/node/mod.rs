@@ -14,6 +14,7 @@ pub(crate) mod heartbeat;
 mod management_status;
 mod message;
 mod orchestration;
+mod parts;
 mod patch;
 mod policy;
 mod put;

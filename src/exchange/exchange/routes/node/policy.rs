@@ -53,7 +53,12 @@ async fn get_policy(
         .read(async |connection| node_part::find_policy(connection, &org, &id).await)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
-    Ok(Json(NodePolicyResponse {
+    Ok(Json(response(row)))
+}
+
+/// Returns the policy as it is shown.
+pub(super) fn response(row: NodePolicyRow) -> NodePolicyResponse {
+    NodePolicyResponse {
         label: row.label,
         description: row.description,
         properties: row.properties,
@@ -62,7 +67,7 @@ async fn get_policy(
         management: row.management,
         node_policy_version: row.version,
         last_updated: wire_time(row.updated_at),
-    }))
+    }
 }
 
 async fn replace_policy(

@@ -49,13 +49,18 @@ async fn get_status(
         .read(async |connection| node_part::find_status(connection, &org, &id).await)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
-    Ok(Json(NodeStatusResponse {
+    Ok(Json(response(row)))
+}
+
+/// Returns the status as it is shown.
+pub(super) fn response(row: NodeStatusRow) -> NodeStatusResponse {
+    NodeStatusResponse {
         connectivity: row.connectivity,
         services: row.services,
         running_services: row.running_services,
         failures: Some(row.failures).filter(|failures| failures.get() != "[]"),
         last_updated: wire_time(row.updated_at),
-    }))
+    }
 }
 
 async fn replace_status(
