@@ -159,6 +159,10 @@ pub(crate) fn refusal(error: &ClientError) -> (StatusCode, String) {
             (StatusCode::TOO_MANY_REQUESTS, format!("Too many failed logins. Try again in {wait} seconds."))
         }
         (Some(status), ClientError::Status { msg, .. }) if status.is_client_error() => (status, msg.clone()),
+        // It names what an administrator can do, as at a full disk.
+        (Some(StatusCode::SERVICE_UNAVAILABLE), ClientError::Status { msg, .. }) => {
+            (StatusCode::SERVICE_UNAVAILABLE, format!("The hub cannot check logins now: {msg}."))
+        }
         _ => (
             StatusCode::SERVICE_UNAVAILABLE,
             "The hub cannot check logins now. Try again in a moment.".to_owned(),
@@ -265,6 +269,7 @@ mod tests {
         };
         assert_eq!(refusal(&error(401, None)).0, StatusCode::UNAUTHORIZED);
         assert!(refusal(&error(429, Some(7))).1.contains("in 7 seconds"));
+        assert_eq!(refusal(&error(503, None)).1, "The hub cannot check logins now: m.");
         assert_eq!(refusal(&error(403, None)), (StatusCode::FORBIDDEN, "m".to_owned()));
         assert_eq!(refusal(&error(500, None)).0, StatusCode::SERVICE_UNAVAILABLE);
     }
