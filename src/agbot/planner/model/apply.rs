@@ -25,6 +25,14 @@ impl Model {
     ///
     /// Applying an event twice changes nothing.
     pub fn apply(&mut self, event: &Event, now: Timestamp) {
+        // What earlier events touched they have followed themselves: a fleet that is read at once would be followed once for each event.
+        let earlier = std::mem::take(&mut self.touched);
+        self.apply_one(event, now);
+        let newer = std::mem::replace(&mut self.touched, earlier);
+        self.touched.extend(newer);
+    }
+
+    fn apply_one(&mut self, event: &Event, now: Timestamp) {
         self.follow_clock(now);
         self.began_at.get_or_insert(now);
         match event {
@@ -365,6 +373,9 @@ impl Model {
     }
 
     fn put_group(&mut self, group: &HaGroupFacts) {
+        if self.groups.get(&group.id) == Some(group) {
+            return;
+        }
         self.remove_group(&group.id);
         for member in &group.members {
             // A member that moved leaves the older group here too; the exchange keeps a node in one group at most, but
@@ -379,10 +390,12 @@ impl Model {
             self.touched.insert(member.clone());
         }
         self.groups.insert(group.id.clone(), group.clone());
+        self.engine.note_changed_groups();
     }
 
     fn remove_group(&mut self, group: &GroupId) {
         if let Some(old) = self.groups.remove(group) {
+            self.engine.note_changed_groups();
             for member in &old.members {
                 if self.group_of.get(member) == Some(group) {
                     self.group_of.remove(member);

@@ -132,3 +132,19 @@ fn node_that_is_deleted_is_no_member_when_it_is_created_again() {
     assert!(model.group_of(&node).is_none());
     assert_eq!(model.groups[&group].members.len(), 1);
 }
+
+#[test]
+fn group_that_is_read_again_as_it_was_touches_nothing() {
+    let mut model = model();
+    let group = |members: &[&str]| {
+        let members = members.iter().map(|name| NodeId::new("o", name));
+        Event::HaGroupChanged { group: Box::new(HaGroupFacts::new(GroupId::from_text("o/g"), members)) }
+    };
+    model.apply(&group(&["n", "m"]), at(0));
+    assert_eq!(model.touched.len(), 2);
+    model.touched.clear();
+    model.apply(&group(&["n", "m"]), at(1));
+    assert!(model.touched.is_empty());
+    model.apply(&group(&["n"]), at(2));
+    assert_eq!(model.touched.len(), 2, "one of them has left");
+}

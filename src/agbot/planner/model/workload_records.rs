@@ -197,12 +197,17 @@ impl WorkloadRecords {
     }
 
     /// Returns the policies whose workload units follow HA groups.
-    pub fn policies_of_groups(&self) -> Vec<PolicyId> {
+    fn policies_of_groups(&self) -> Vec<PolicyId> {
         let follows = |known: &&KnownWorkload| {
             let scope = known.workload.as_ref().map(|workload| &workload.scope);
             matches!(scope, Some(NodeScope::EveryGroup | NodeScope::Groups(_)))
         };
         self.workloads.values().filter(follows).map(|known| known.record.policy.clone()).collect()
+    }
+
+    /// Has the policies that follow HA groups prepared again: a group has changed.
+    pub fn note_changed_groups(&mut self) {
+        self.stale.extend(self.policies_of_groups());
     }
 
     /// Returns a task.

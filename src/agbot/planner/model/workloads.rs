@@ -332,9 +332,6 @@ impl Model {
                     self.expect_heartbeat(&node, now);
                     self.refresh_node(&node, now);
                 }
-                if !matches!(event, Event::HeartbeatsSeen { .. }) {
-                    self.engine.stale.extend(self.engine.policies_of_groups());
-                }
             }
             Event::StatisticsSeen { .. } => self.refresh_statistics(now),
             Event::InstanceRecorded { policy, node, .. } => {
