@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use evenkeel_agbot_store::claim::{self, WaitRow};
 use evenkeel_ids::{GroupId, NodeId};
-use evenkeel_planner::{health::Entity, health_checks::GroupFindings};
+use evenkeel_planner::{
+    health::Entity,
+    health_checks::{GroupFindings, group_reports, reported_groups, stale_upgrades},
+};
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::StoreError;
 use jiff::Timestamp;
@@ -43,13 +46,13 @@ impl Worker for BlockedGroups {
 }
 
 async fn report(context: &Context) -> Result<(), AgbotError> {
-    let mut stale = context.model().stale_upgrades(context.now());
+    let mut stale = stale_upgrades(&context.model(), context.now());
     for (group, waits) in waiting_groups(context, stale.keys().cloned().collect()).await? {
         let blocked = blocked(context, &group, waits);
         let findings = GroupFindings { blocked, stale: stale.remove(&group).unwrap_or_default() };
         let (lease, reports, ttl_secs) = {
             let model = context.model();
-            let Some((lease, reports)) = model.group_reports(&group, &findings, context.now()) else {
+            let Some((lease, reports)) = group_reports(&model, &group, &findings, context.now()) else {
                 continue;
             };
             (lease, reports, model.system_report_ttl_secs(group.org()))
@@ -71,7 +74,7 @@ async fn waiting_groups(
     let groups: BTreeSet<GroupId> = {
         let model = context.model();
         let of_nodes = nodes.iter().filter_map(|node| model.group_of(node)).map(|group| group.id.clone());
-        let reported = model.reported_groups().cloned();
+        let reported = reported_groups(&model).cloned();
         let all = refused.into_iter().chain(of_nodes).chain(stale).chain(reported);
         all.filter(|group| model.lease_for_group(group).is_some()).collect()
     };

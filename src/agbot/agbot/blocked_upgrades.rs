@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use evenkeel_agbot_store::claim::WaitRow;
 use evenkeel_ids::{GroupId, NodeId};
 use evenkeel_planner::agent_upgrade::Refusal;
+use evenkeel_planner::agent_wait::agent_upgrade_wait;
 use evenkeel_planner::claims::{Claim, Scope};
 use evenkeel_planner::explain::Waits;
 use evenkeel_planner::model::Model;
@@ -91,7 +92,7 @@ fn of_agents(engine: &EngineHandle, upgrades: &GroupUpgrades<'_>, now: Timestamp
     let refusals: Vec<Refusal> = upgrades.waits.iter().map(refusal).collect();
     let model = engine.model();
     let found = refusals.iter().filter_map(|one| {
-        let blocked = model.agent_upgrade_wait(upgrades.group, &refusals, &one.node, now)?;
+        let blocked = agent_upgrade_wait(&model, upgrades.group, &refusals, &one.node, now)?;
         Some(BlockedMember { is_agent_upgrade: true, ..waiting(one.node.clone(), one.first_at, blocked) })
     });
     found.collect()

@@ -17,55 +17,53 @@ use crate::{
     time::later,
 };
 
-impl Model {
-    /// Returns what the agent upgrade of a member waits for; none when it is over, when the member asks no more, or when it would be granted.
-    pub fn agent_upgrade_wait(
-        &self,
-        group: &GroupId,
-        refusals: &[Refusal],
-        node: &NodeId,
-        now: Timestamp,
-    ) -> Option<Blocked> {
-        let facts = self.group(group).filter(|group| group.members.contains(node))?;
-        let refusal = refusals.iter().find(|one| one.node == *node)?;
-        let is_removed = self.removed_nmps.values().any(|at| *at >= refusal.last_at);
-        if now >= later(refusal.last_at, REFUSAL_MEMORY_SECS) || is_removed {
-            return None;
-        }
-        let nmp = self.nmp_of_upgrade(node)?;
-        let view = |member: &NodeId| {
-            let availability = self.node(member).map(|record| record.facts.availability);
-            let status = self.nmp_status.get(&(nmp.clone(), member.clone()));
-            MemberView {
-                liveness: self.liveness(member, now),
-                is_away: availability.is_some_and(|one| one != Availability::Active),
-                nmp_status: status.cloned().flatten(),
-            }
-        };
-        let members = facts.members.iter().map(|member| (member.clone(), view(member))).collect();
-        let rows: Vec<Claim> = self.claims_of(group).cloned().collect();
-        let view = GroupView {
-            group: facts,
-            rows: &rows,
-            members: &members,
-            refusals,
-            released_at: None,
-            drains: false,
-        };
-        decide_agent_upgrade(view, node, &nmp, now, &self.settings).err()
+/// Returns what the agent upgrade of a member waits for; none when it is over, when the member asks no more, or when it would be granted.
+pub fn agent_upgrade_wait(
+    model: &Model,
+    group: &GroupId,
+    refusals: &[Refusal],
+    node: &NodeId,
+    now: Timestamp,
+) -> Option<Blocked> {
+    let facts = model.group(group).filter(|group| group.members.contains(node))?;
+    let refusal = refusals.iter().find(|one| one.node == *node)?;
+    let is_removed = model.removed_nmps.values().any(|at| *at >= refusal.last_at);
+    if now >= later(refusal.last_at, REFUSAL_MEMORY_SECS) || is_removed {
+        return None;
     }
-
-    /// Returns the management policy that a member carries out; none when it has carried out all of them. One that reports nothing may ask as well.
-    fn nmp_of_upgrade(&self, node: &NodeId) -> Option<NmpId> {
-        let reported = self.nmp_status.iter().filter(|((_, of), _)| of == node);
-        let reported: Vec<(&NmpId, &str)> =
-            reported.filter_map(|((nmp, _), status)| Some((nmp, status.as_deref()?))).collect();
-        let active = reported.iter().find(|(_, status)| is_active(status));
-        let open = active.or_else(|| reported.iter().find(|(_, status)| !is_over(status)));
-        match open {
-            Some((nmp, _)) => Some((*nmp).clone()),
-            None => reported.is_empty().then(|| NmpId::new(node.org(), "")),
+    let nmp = nmp_of_upgrade(model, node)?;
+    let view = |member: &NodeId| {
+        let availability = model.node(member).map(|record| record.facts.availability);
+        let status = model.nmp_status.get(&(nmp.clone(), member.clone()));
+        MemberView {
+            liveness: model.liveness(member, now),
+            is_away: availability.is_some_and(|one| one != Availability::Active),
+            nmp_status: status.cloned().flatten(),
         }
+    };
+    let members = facts.members.iter().map(|member| (member.clone(), view(member))).collect();
+    let rows: Vec<Claim> = model.claims_of(group).cloned().collect();
+    let view = GroupView {
+        group: facts,
+        rows: &rows,
+        members: &members,
+        refusals,
+        released_at: None,
+        drains: false,
+    };
+    decide_agent_upgrade(view, node, &nmp, now, &model.settings).err()
+}
+
+/// Returns the management policy that a member carries out; none when it has carried out all of them. One that reports nothing may ask as well.
+fn nmp_of_upgrade(model: &Model, node: &NodeId) -> Option<NmpId> {
+    let reported = model.nmp_status.iter().filter(|((_, of), _)| of == node);
+    let reported: Vec<(&NmpId, &str)> =
+        reported.filter_map(|((nmp, _), status)| Some((nmp, status.as_deref()?))).collect();
+    let active = reported.iter().find(|(_, status)| is_active(status));
+    let open = active.or_else(|| reported.iter().find(|(_, status)| !is_over(status)));
+    match open {
+        Some((nmp, _)) => Some((*nmp).clone()),
+        None => reported.is_empty().then(|| NmpId::new(node.org(), "")),
     }
 }
 
@@ -86,7 +84,7 @@ mod tests {
     fn refused(model: &Model, now: Timestamp, last_at: Timestamp) -> Option<Blocked> {
         let group = model.groups().next().expect("a group").id.clone();
         let refusals = [Refusal { node: node("b"), first_at: last_at, last_at }];
-        model.agent_upgrade_wait(&group, &refusals, &node("b"), now)
+        agent_upgrade_wait(model, &group, &refusals, &node("b"), now)
     }
 
     fn report(model: &mut Model, name: &str, status: Option<&str>, now: Timestamp) {

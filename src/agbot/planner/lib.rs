@@ -22,7 +22,7 @@
 
 mod acknowledgement;
 pub mod agent_upgrade;
-mod agent_wait;
+pub mod agent_wait;
 pub mod agreement;
 mod agreement_end;
 pub mod association;

@@ -158,6 +158,18 @@ impl NodeRecord {
         });
     }
 
+    /// Returns the agreements that the node reports, in its status or in its list in the exchange.
+    pub(crate) fn reported(&self) -> impl Iterator<Item = &AgreementId> {
+        let services = self.status.iter().flat_map(|status| &status.services);
+        let running = services.filter_map(|service| service.agreement.as_ref());
+        running.chain(self.agreements.iter().flat_map(|listed| &listed.ids))
+    }
+
+    /// Returns whether the node reports an agreement.
+    pub(crate) fn reports(&self, agreement: &AgreementId) -> bool {
+        self.reported().any(|reported| reported == agreement)
+    }
+
     /// Returns the name of the node's group, without the organization.
     pub fn group(&self) -> Option<&str> {
         self.group.as_deref()

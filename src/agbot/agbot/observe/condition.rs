@@ -10,6 +10,7 @@ use evenkeel_agbot_store::node_condition::{self, ConditionChange};
 use evenkeel_ids::{NodeId, OrgId};
 use evenkeel_planner::facts::AgentName;
 use evenkeel_planner::health::Entity;
+use evenkeel_planner::health_checks::{node_reports, org_reports};
 use evenkeel_planner::model::{Absence, CapacitySums, IdentityConflict, NodeCondition};
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::StoreError;
@@ -203,7 +204,7 @@ async fn report(context: &Context, conditions: &[NodeCondition]) -> Result<(), A
     for condition in conditions {
         let (lease, reports, ttl_secs) = {
             let model = context.model();
-            let Some((lease, reports)) = model.node_reports(condition) else { continue };
+            let Some((lease, reports)) = node_reports(&model, condition) else { continue };
             (lease, reports, model.system_report_ttl_secs(condition.node.org()))
         };
         report_if_leased(context, lease, &Entity::Node(condition.node.clone()), &reports, ttl_secs).await?;
@@ -227,7 +228,7 @@ async fn report_orgs(context: &Context) -> Result<(), AgbotError> {
     for org in orgs {
         let (lease, reports, ttl_secs) = {
             let model = context.model();
-            let Some((lease, reports)) = model.org_reports(&org, &sums) else { continue };
+            let Some((lease, reports)) = org_reports(&model, &org, &sums) else { continue };
             (lease, reports, model.system_report_ttl_secs(org.as_str()))
         };
         report_if_leased(context, lease, &Entity::Org(org), &reports, ttl_secs).await?;

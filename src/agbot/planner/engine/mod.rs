@@ -50,7 +50,7 @@ pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
     let model = pass.model;
     let mut in_order: Vec<&UnitId> = focus.workload_units.iter().collect();
     // The workload unit that is served first chooses first.
-    in_order.sort_by_key(|unit_id| model.priority_of(&unit_id.policy));
+    in_order.sort_by_key(|unit_id| priority_of(model, &unit_id.policy));
     for unit_id in in_order {
         plan(pass, unit_id, None);
     }
@@ -304,12 +304,10 @@ fn note(
     pass.report_unit(unit_id, slots, plan, &inputs.incompatible);
 }
 
-impl Model {
-    /// Returns the priority of a workload; smaller is served first.
-    fn priority_of(&self, policy: &PolicyId) -> u8 {
-        let document = self.policy(policy).and_then(|facts| facts.orchestration.document.as_ref());
-        document.map_or(0, |document| document.priority)
-    }
+/// Returns the priority of a workload; smaller is served first.
+fn priority_of(model: &Model, policy: &PolicyId) -> u8 {
+    let document = model.policy(policy).and_then(|facts| facts.orchestration.document.as_ref());
+    document.map_or(0, |document| document.priority)
 }
 
 #[cfg(test)]

@@ -201,6 +201,52 @@ impl Registration {
         Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)
     }
 
+    /// Returns the row with the order of a user.
+    ///
+    /// # Errors
+    /// When another order is in progress.
+    pub fn ordered(
+        &self,
+        action: &GroupAction,
+        operation: Option<&PreparedAction>,
+        policy: &HealthPolicy,
+    ) -> Result<Self, String> {
+        if let Some(other) = &self.action {
+            return Err(format!("orchestration {} (recovered) in progress: wait until it ends", other.id));
+        }
+        let mut next = Self { revision: self.revision + 1, ..self.clone() };
+        next.begin(action, operation, policy, action.accepted_at);
+        Ok(next)
+    }
+
+    /// Begins the recoveries of the members of an action.
+    pub(crate) fn begin(
+        &mut self,
+        action: &GroupAction,
+        operation: Option<&PreparedAction>,
+        policy: &HealthPolicy,
+        at: Timestamp,
+    ) {
+        self.action = Some(action.clone());
+        for node in &action.members {
+            let in_progress = self.recoveries.get_mut(node).filter(|one| one.is_open());
+            match in_progress {
+                // One that is in progress becomes the ordered one, unless the user wants another action.
+                Some(known) if operation.is_none() => known.ordered_by = Some(action.id.clone()),
+                _ => {
+                    let actions = match operation {
+                        Some(operation) => vec![operation.clone()],
+                        None => policy.recovery.actions.iter().map(PreparedAction::from).collect(),
+                    };
+                    let reason = format!("ordered by {}", action.actor);
+                    let begun = MemberRecovery::new(node, reason, actions, at);
+                    let ordered_by = Some(action.id.clone());
+                    self.recoveries.insert(node.clone(), MemberRecovery { ordered_by, ..begun });
+                }
+            }
+        }
+    }
+
     fn interval_millis(&self) -> i64 {
         i64::try_from(self.interval_secs.max(1)).unwrap_or(i64::MAX / 1000).saturating_mul(1000)
     }

@@ -9,7 +9,9 @@ mod node;
 mod org;
 mod registry;
 
-pub use group::GroupFindings;
+pub use group::{GroupFindings, group_reports, reported_groups, stale_upgrades};
+pub use node::node_reports;
+pub use org::org_reports;
 
 use std::collections::BTreeSet;
 

@@ -17,27 +17,25 @@ use crate::{
 /// Beginning of the property about a capacity.
 const CAPACITY: &str = "OrgCapacity_";
 
-impl Model {
-    /// Returns what is to be reported about an organization, with the lease for it; none when another agbot owns it, or nothing changed.
-    ///
-    /// # Shape
-    /// `sums`: the capacities of all nodes.
-    pub fn org_reports(&self, org: &OrgId, sums: &CapacitySums) -> Option<(Lease, Vec<SystemReport>)> {
-        let lease = self.lease_for_org(org)?;
-        let over = sums.of(org).filter(|(_, sum)| sum.used > sum.usable);
-        let found: Vec<SystemReport> = over
-            .map(|(name, sum)| {
-                let text = format!(
-                    "the nodes of {org} have too little {name}: {} > {} without the buffer",
-                    sum.used, sum.usable
-                );
-                SystemReport::new(PLACEMENT, format!("{CAPACITY}{name}"), HealthState::Warning, text)
-            })
-            .collect();
-        let entity = Entity::Org(org.clone());
-        let changes = system::changes(&self.health, &entity, &found, lease.partition, is_of_orgs);
-        (!changes.is_empty()).then_some((lease, changes))
-    }
+/// Returns what is to be reported about an organization, with the lease for it; none when another agbot owns it, or nothing changed.
+///
+/// # Shape
+/// `sums`: the capacities of all nodes.
+pub fn org_reports(model: &Model, org: &OrgId, sums: &CapacitySums) -> Option<(Lease, Vec<SystemReport>)> {
+    let lease = model.lease_for_org(org)?;
+    let over = sums.of(org).filter(|(_, sum)| sum.used > sum.usable);
+    let found: Vec<SystemReport> = over
+        .map(|(name, sum)| {
+            let text = format!(
+                "the nodes of {org} have too little {name}: {} > {} without the buffer",
+                sum.used, sum.usable
+            );
+            SystemReport::new(PLACEMENT, format!("{CAPACITY}{name}"), HealthState::Warning, text)
+        })
+        .collect();
+    let entity = Entity::Org(org.clone());
+    let changes = system::changes(&model.health, &entity, &found, lease.partition, is_of_orgs);
+    (!changes.is_empty()).then_some((lease, changes))
 }
 
 fn is_of_orgs(event: &HealthEvent) -> bool {

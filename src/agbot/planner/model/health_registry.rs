@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_domain::orchestration::HealthPolicy;
-use evenkeel_ids::{NodeId, PolicyId, TaskId};
+use evenkeel_ids::{GroupId, NodeId, PolicyId, TaskId};
 use jiff::Timestamp;
 
 use super::Model;
@@ -159,6 +159,15 @@ impl Model {
     /// Returns all registrations, by target.
     pub fn registrations(&self) -> impl Iterator<Item = &Registration> {
         self.registry.rows.values()
+    }
+
+    /// Returns the checks of HA groups that users ordered and that this agbot has to make, with the ids of the actions.
+    pub fn ordered_group_checks(&self) -> impl Iterator<Item = (&str, &GroupId)> {
+        self.registrations().filter_map(|row| {
+            let Entity::Group(group) = &row.target else { return None };
+            let action = row.action.as_ref().filter(|action| action.check.is_some())?;
+            self.lease_for_group(group).map(|_| (action.id.as_str(), group))
+        })
     }
 
     /// Returns when this agbot checked a target last, under a lease that it may hold no longer.

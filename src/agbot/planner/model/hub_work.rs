@@ -8,9 +8,7 @@ use evenkeel_ids::{NodeId, TaskId};
 use jiff::Timestamp;
 
 use super::{Liveness, Model};
-use crate::workload::{
-    EndedCommand, HubReport, PeerVotes, Probe, RecoveryCommand, ReportedHealth, Task, WorkflowCall,
-};
+use crate::workload::{EndedCommand, PeerVotes, Probe, RecoveryCommand, ReportedHealth, Task, WorkflowCall};
 
 /// A task for which the hub has something to do.
 #[derive(Debug, Clone, Copy)]
@@ -141,19 +139,4 @@ impl Model {
 
 fn is_ended(command: &RecoveryCommand, ended: Option<&EndedCommand>) -> bool {
     ended.is_some_and(|ended| ended.id == command.id)
-}
-
-impl ReportedHealth {
-    /// Takes over what the hub found.
-    pub(super) fn add(&mut self, report: &HubReport) {
-        match report {
-            HubReport::Checked { healthy, message } => {
-                (self.healthy, self.message, self.check_error) = (Some(*healthy), message.clone(), None);
-            }
-            HubReport::Broken { error } => {
-                (self.healthy, self.message, self.check_error) = (None, None, Some(error.clone()));
-            }
-            HubReport::Ended(ended) => self.command = Some(ended.clone()),
-        }
-    }
 }

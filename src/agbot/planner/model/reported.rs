@@ -33,19 +33,6 @@ pub(crate) enum Listing {
     Missing,
 }
 
-impl NodeRecord {
-    /// Returns the agreements that the node reports, in its status or in its list in the exchange.
-    fn reported(&self) -> impl Iterator<Item = &AgreementId> {
-        let services = self.status.iter().flat_map(|status| &status.services);
-        let running = services.filter_map(|service| service.agreement.as_ref());
-        running.chain(self.agreements.iter().flat_map(|listed| &listed.ids))
-    }
-
-    fn reports(&self, agreement: &AgreementId) -> bool {
-        self.reported().any(|reported| reported == agreement)
-    }
-}
-
 impl Model {
     /// Returns the agreements that nodes report without a known record.
     pub fn unknown_agreements(&self) -> impl Iterator<Item = &AgreementId> {

@@ -2,17 +2,16 @@
 //!
 //! Source: orchestration C7.
 
-use evenkeel_domain::orchestration::HealthPolicy;
 use evenkeel_ids::{GroupId, NodeId};
 use jiff::Timestamp;
 
 use super::ActionRefusal;
 use crate::{
-    health::{Entity, GroupAction, MemberRecovery, Registration},
+    health::Entity,
     model::Model,
     recovery::check::{REPORT_SECS, attempt_secs},
     time::later,
-    workload::{PreparedAction, Task},
+    workload::Task,
 };
 
 /// Returns the members of an HA group that a user's order is about.
@@ -64,63 +63,4 @@ pub fn checked_by(model: &Model, group: &GroupId, now: Timestamp) -> Option<Time
     let tasks = model.group(group)?.members.iter().flat_map(|node| model.tasks_of(node));
     let secs = tasks.filter(|task| task.is_wanted() && task.is_running()).filter_map(secs_of).max()?;
     Some(later(now, secs))
-}
-
-impl Model {
-    /// Returns the checks of HA groups that users ordered and that this agbot has to make, with the ids of the actions.
-    pub fn ordered_group_checks(&self) -> impl Iterator<Item = (&str, &GroupId)> {
-        self.registrations().filter_map(|row| {
-            let Entity::Group(group) = &row.target else { return None };
-            let action = row.action.as_ref().filter(|action| action.check.is_some())?;
-            self.lease_for_group(group).map(|_| (action.id.as_str(), group))
-        })
-    }
-}
-
-impl Registration {
-    /// Returns the row with the order of a user.
-    ///
-    /// # Errors
-    /// When another order is in progress.
-    pub fn ordered(
-        &self,
-        action: &GroupAction,
-        operation: Option<&PreparedAction>,
-        policy: &HealthPolicy,
-    ) -> Result<Self, String> {
-        if let Some(other) = &self.action {
-            return Err(format!("orchestration {} (recovered) in progress: wait until it ends", other.id));
-        }
-        let mut next = Self { revision: self.revision + 1, ..self.clone() };
-        next.begin(action, operation, policy, action.accepted_at);
-        Ok(next)
-    }
-
-    /// Begins the recoveries of the members of an action.
-    pub(crate) fn begin(
-        &mut self,
-        action: &GroupAction,
-        operation: Option<&PreparedAction>,
-        policy: &HealthPolicy,
-        at: Timestamp,
-    ) {
-        self.action = Some(action.clone());
-        for node in &action.members {
-            let in_progress = self.recoveries.get_mut(node).filter(|one| one.is_open());
-            match in_progress {
-                // One that is in progress becomes the ordered one, unless the user wants another action.
-                Some(known) if operation.is_none() => known.ordered_by = Some(action.id.clone()),
-                _ => {
-                    let actions = match operation {
-                        Some(operation) => vec![operation.clone()],
-                        None => policy.recovery.actions.iter().map(PreparedAction::from).collect(),
-                    };
-                    let reason = format!("ordered by {}", action.actor);
-                    let begun = MemberRecovery::new(node, reason, actions, at);
-                    let ordered_by = Some(action.id.clone());
-                    self.recoveries.insert(node.clone(), MemberRecovery { ordered_by, ..begun });
-                }
-            }
-        }
-    }
 }

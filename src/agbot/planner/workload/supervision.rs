@@ -249,6 +249,21 @@ pub enum HubReport {
     Ended(EndedCommand),
 }
 
+impl ReportedHealth {
+    /// Takes over what the hub found.
+    pub(crate) fn add(&mut self, report: &HubReport) {
+        match report {
+            HubReport::Checked { healthy, message } => {
+                (self.healthy, self.message, self.check_error) = (Some(*healthy), message.clone(), None);
+            }
+            HubReport::Broken { error } => {
+                (self.healthy, self.message, self.check_error) = (None, None, Some(error.clone()));
+            }
+            HubReport::Ended(ended) => self.command = Some(ended.clone()),
+        }
+    }
+}
+
 /// A life-cycle event of a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LifecycleEvent {

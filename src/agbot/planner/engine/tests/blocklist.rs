@@ -7,6 +7,7 @@ use crate::{
     event::Event,
     explain::explain_part,
     health::{Entity, HealthState},
+    health_checks,
     report::{Blocked, Constraint},
     status::Question,
     workload::{DesiredState, SlotTasks},
@@ -263,6 +264,7 @@ fn node_reports(fleet: &Fleet, name: &str) -> Vec<String> {
 fn reports_of(model: &crate::model::Model, name: &str, now: jiff::Timestamp) -> Vec<String> {
     let (conditions, _) = model.node_conditions(None, 100, now);
     let condition = conditions.into_iter().find(|one| one.node == node(name)).expect("the node was heard");
-    let found = model.node_reports(&condition).map(|(_, reports)| reports).unwrap_or_default();
+    let found =
+        health_checks::node_reports(model, &condition).map(|(_, reports)| reports).unwrap_or_default();
     found.into_iter().map(|report| report.property).collect()
 }

@@ -10,6 +10,7 @@ use crate::{
     event::Event,
     explain::explain_part,
     health::{Entity, HealthState},
+    health_checks,
     model::CapacitySums,
     report::Constraint,
     status::Question,
@@ -257,7 +258,9 @@ fn overload_and_absence_of_a_node_are_reported_about_it() {
     fleet.run(10);
     let reports = |fleet: &Fleet| {
         let (conditions, _) = fleet.model.node_conditions(None, 10, fleet.now);
-        let found = fleet.model.node_reports(&conditions[0]).map(|(_, reports)| reports).unwrap_or_default();
+        let found = health_checks::node_reports(&fleet.model, &conditions[0])
+            .map(|(_, reports)| reports)
+            .unwrap_or_default();
         found
             .into_iter()
             .map(|report| (report.property, report.state, report.description))
@@ -294,7 +297,9 @@ fn organization_without_buffer_left_is_reported() {
             }
         }
         assert!(pages > 2, "all nodes are visited");
-        let found = fleet.model.org_reports(&org, &sums).map(|(_, reports)| reports).unwrap_or_default();
+        let found = health_checks::org_reports(&fleet.model, &org, &sums)
+            .map(|(_, reports)| reports)
+            .unwrap_or_default();
         found.into_iter().map(|report| (report.property, report.description)).collect::<Vec<_>>()
     };
     assert_eq!(reports(&fleet), [], "1800 of 2100 are used");

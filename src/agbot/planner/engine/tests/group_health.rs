@@ -11,7 +11,7 @@ use crate::{
     event::Event,
     facts::{HaGroupFacts, NmpStatusFacts},
     health::{Entity, GroupAction, GroupCheck, HealthState},
-    health_checks::GroupFindings,
+    health_checks::{GroupFindings, group_reports, stale_upgrades},
     model::partition_of_group,
     plan::UnitEvent,
     statistics::{EngineReport, NodeMachine},
@@ -481,14 +481,14 @@ fn member_that_goes_down_during_its_upgrade_is_reported() {
     fleet.handle(&Event::NmpStatusChanged { status: Box::new(status) });
     fleet.silent.insert(node("n1"));
     fleet.run(30);
-    assert!(fleet.model.stale_upgrades(fleet.now).is_empty(), "it may come back");
+    assert!(stale_upgrades(&fleet.model, fleet.now).is_empty(), "it may come back");
     fleet.run(300);
-    let stale = fleet.model.stale_upgrades(fleet.now).remove(&group).expect("it did not");
+    let stale = stale_upgrades(&fleet.model, fleet.now).remove(&group).expect("it did not");
     assert_eq!(stale, BTreeSet::from([node("n1")]));
     let findings = GroupFindings { blocked: None, stale };
-    let (_, reports) = fleet.model.group_reports(&group, &findings, fleet.now).expect("that is news");
+    let (_, reports) = group_reports(&fleet.model, &group, &findings, fleet.now).expect("that is news");
     assert_eq!((&*reports[0].source, &*reports[0].property), ("System.HAGroup", "AgentUpgradeStale"));
     fleet.silent.clear();
     fleet.run(10);
-    assert!(fleet.model.stale_upgrades(fleet.now).is_empty(), "it is back");
+    assert!(stale_upgrades(&fleet.model, fleet.now).is_empty(), "it is back");
 }
