@@ -74,7 +74,7 @@ mod tests {
         claims::{ClaimRequest, Purpose, Scope},
         event::Event,
         facts::NmpStatusFacts,
-        fixture::running_group,
+        group_fixture::running_group,
     };
 
     fn node(name: &str) -> NodeId {

@@ -36,19 +36,4 @@ pub fn decide(model: &Model, event: &Event, now: Timestamp, seed: u64) -> Decisi
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fixture::running_group;
-    use evenkeel_ids::{NodeId, PolicyId};
-
-    #[test]
-    fn agreement_ids_come_from_the_seed() {
-        let (model, now) = running_group(&["a"]);
-        let (node, policy) = (NodeId::new("o", "n"), PolicyId::new("o", "p"));
-        let id = |seed| Pass::new(&model, now, seed).new_agreement_id(&node, &policy);
-        assert_eq!(id(1), id(1));
-        assert_ne!(id(1), id(2));
-        assert_eq!(id(1).as_str().len(), 64);
-        assert!(id(1).as_str().chars().all(|digit| digit.is_ascii_hexdigit() && !digit.is_ascii_uppercase()));
-    }
-}
+mod tests;

@@ -1,18 +1,13 @@
-//! A small model for tests: an HA group whose members each run one service.
+//! Records for tests: a deployment policy, its service, and an agreement of a node with it.
 
 use evenkeel_domain::policy::ExternalPolicy;
-use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
+use evenkeel_ids::{AgreementId, NodeId, PolicyId, ServiceId, ServiceKey, TaskId};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     agreement::{Agreement, AgreementState},
-    event::Event,
-    facts::{
-        DeploymentOverrides, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodeStatusFacts,
-        ObservedService, PolicyOrchestration, ServiceFacts, VersionChoice,
-    },
-    model::Model,
-    settings::PlannerSettings,
+    facts::{DeploymentOverrides, DeploymentPolicyFacts, PolicyOrchestration, ServiceFacts, VersionChoice},
+    workload::{Cause, DesiredState, NodeRestarts, Slot, SpecVersion, Task, TaskHealth, TaskState, UnitId},
 };
 
 /// Returns an instant, in seconds from the beginning of the test.
@@ -46,50 +41,6 @@ pub(crate) fn agreement(node: &str) -> Agreement {
     }
 }
 
-/// Returns a model of group `o/g`, in which every member has a final agreement and reports that its service runs, and the time.
-pub(crate) fn running_group(members: &[&str]) -> (Model, Timestamp) {
-    let mut model = Model::new(PlannerSettings::default());
-    let now = at(100);
-    let nodes = members.iter().map(|name| NodeId::new("o", name));
-    let group = HaGroupFacts::new(GroupId::from_text("o/g"), nodes);
-    model.apply(&Event::HaGroupChanged { group: Box::new(group) }, at(0));
-    let hear = |model: &mut Model, now: Timestamp| {
-        for name in members {
-            let node = node(&NodeId::new("o", name), now);
-            model.apply(&Event::NodeChanged { node: Box::new(node) }, now);
-        }
-    };
-    hear(&mut model, at(0));
-    hear(&mut model, at(50));
-    for name in members {
-        let agreement = agreement(name).finalize(at(1)).expect("a proposed agreement becomes final");
-        let status = NodeStatusFacts {
-            services: vec![ObservedService {
-                agreement: Some(agreement.id.clone()),
-                service: agreement.service_key.clone(),
-                version: agreement.version.clone(),
-                is_running: true,
-            }],
-            reported_at: Some(at(50)),
-            ..NodeStatusFacts::default()
-        };
-        let node = agreement.node.clone();
-        model.apply(&Event::AgreementRecorded { agreement: Box::new(agreement) }, at(50));
-        model.apply(&Event::NodeStatusChanged { node, status: Some(Box::new(status)) }, at(50));
-    }
-    hear(&mut model, now);
-    (model, now)
-}
-
-fn node(id: &NodeId, last_heartbeat: Timestamp) -> NodeFacts {
-    NodeFacts {
-        arch: "amd64".into(),
-        public_key: "key".into(),
-        last_heartbeat: Some(last_heartbeat),
-        ..NodeFacts::new(id.clone())
-    }
-}
-
 /// Returns deployment policy `o/p`, which deploys service `o/s` 1.0.0 to all nodes of organization `o`.
 pub(crate) fn deployment_policy() -> DeploymentPolicyFacts {
     DeploymentPolicyFacts {
@@ -115,4 +66,31 @@ pub(crate) fn deployment_policy() -> DeploymentPolicyFacts {
 pub(crate) fn service(name: &str, version: &str) -> ServiceFacts {
     let key = ServiceKey::new("o", name);
     ServiceFacts::of_device(key, version, "amd64", r#"{"services":{"c":{"image":"i"}}}"#)
+}
+
+/// Returns a task of the only slot of `o/w` on node `o/n1`.
+pub(crate) fn task(generation: u64, desired: DesiredState, state: TaskState) -> Task {
+    Task {
+        id: TaskId::from_text(&format!("t{generation}")),
+        unit_id: UnitId::all(PolicyId::new("o", "w")),
+        slot: Slot::Number(1),
+        generation,
+        spec: SpecVersion { number: 1, digest: 1 },
+        node: Some(NodeId::new("o", "n1")),
+        agreement: None,
+        desired,
+        state,
+        seq: 0,
+        cause: Cause::Scale,
+        origin: None,
+        created_at: at(0),
+        start_at: at(20),
+        desired_at: None,
+        state_at: at(1),
+        running_at: None,
+        ended_at: None,
+        health: TaskHealth::default(),
+        is_end_requested: None,
+        restarts: NodeRestarts::default(),
+    }
 }

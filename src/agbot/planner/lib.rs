@@ -80,4 +80,6 @@ pub mod workload;
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]
+mod group_fixture;
+#[cfg(test)]
 mod vectors;

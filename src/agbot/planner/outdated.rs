@@ -161,7 +161,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        fixture::{deployment_policy, running_group},
+        fixture::deployment_policy,
+        group_fixture::running_group,
         health::{Entity, HealthEvent, HealthState, PLACEMENT, stored_reports},
     };
 

@@ -109,7 +109,7 @@ pub fn token_of(basis: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{deployment_policy, running_group};
+    use crate::{fixture::deployment_policy, group_fixture::running_group};
 
     #[test]
     fn token_changes_with_the_write_and_with_the_instances() {

@@ -372,7 +372,8 @@ mod tests {
     use super::*;
     use crate::{
         facts::{HaGroupFacts, NodePolicyFacts, PolicyOrchestration, VersionChoice},
-        fixture::{deployment_policy, running_group, service},
+        fixture::{deployment_policy, service},
+        group_fixture::running_group,
         reconcile::ExpectedKind::{Replace, Stop},
         report::HoldReason,
         rollout::{Rollback, Rollout, RolloutState, target_digest},

@@ -40,7 +40,7 @@ pub(crate) use claim_end::reason_to_release;
 pub(crate) use facts::UnitInputs;
 
 /// Something that waits in a workload unit is reconciled again after this interval, even if no event came.
-const RECHECK_SECS: u64 = 10;
+pub(crate) const RECHECK_SECS: u64 = 10;
 
 /// Plans the workloads, workload units and slots in focus.
 pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
@@ -309,6 +309,3 @@ fn priority_of(model: &Model, policy: &PolicyId) -> u8 {
     let document = model.policy(policy).and_then(|facts| facts.orchestration.document.as_ref());
     document.map_or(0, |document| document.priority)
 }
-
-#[cfg(test)]
-pub(crate) mod tests;

@@ -74,7 +74,7 @@ impl Model {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{event::Event, fixture::running_group};
+    use crate::{event::Event, group_fixture::running_group};
 
     #[test]
     fn nodes_are_counted_by_their_innermost_domain() {

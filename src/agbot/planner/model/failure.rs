@@ -93,15 +93,7 @@ impl Model {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        event::Event,
-        explain::status_of,
-        facts::{NodePolicyFacts, NodeStatusFacts},
-        fixture::{deployment_policy, running_group, service},
-        goal::Avail,
-        model::Observed,
-        status::Window,
-    };
+    use crate::{event::Event, facts::NodeStatusFacts, group_fixture::running_group, model::Observed};
 
     fn failure(agreement: &Agreement, recent_exits: &[i64]) -> ObservedFailure {
         ObservedFailure {
@@ -134,35 +126,6 @@ mod tests {
         let key = ServiceKey::new("o", "s");
         assert!(model.failure_text(&agreement.node, &key, &agreement.version).is_some());
         assert_eq!(model.failure_text(&agreement.node, &key, "0.0.0"), None);
-    }
-
-    /// A9.3: whatever the time between the exits, and whether an instance is seen running between two of them.
-    #[test]
-    fn instances_without_tasks_that_keep_exiting_are_not_up() {
-        let (mut model, now) = running_group(&["a", "b"]);
-        let service = Box::new(service("s", "1.0.0"));
-        model.apply(&Event::ServiceChanged { service }, now);
-        for node in ["a", "b"].map(|name| NodeId::new("o", name)) {
-            let policy = Some(Box::new(NodePolicyFacts::default()));
-            model.apply(&Event::NodePolicyChanged { node, policy }, now);
-        }
-        model.apply(&Event::DeploymentPolicyChanged { policy: Box::new(deployment_policy()) }, now);
-        let agreements: Vec<Agreement> = model.agreements().cloned().collect();
-        let policy = agreements[0].policy.clone();
-        let window = Window { limit: 10, ..Window::default() };
-        let status = |model: &Model| status_of(model, &policy, &window, now).unwrap();
-        assert_eq!((status(&model).overall(), status(&model).parts[0].up), (Avail::Up, 2));
-        for (number, agreement) in agreements.iter().enumerate() {
-            let record = &model.nodes[&agreement.node];
-            let known = record.status.clone().unwrap_or_default();
-            let failures = vec![failure(agreement, &[100, 400, 1_300])];
-            let status = Some(Box::new(NodeStatusFacts { failures, ..known }));
-            model.apply(&Event::NodeStatusChanged { node: agreement.node.clone(), status }, now);
-            assert_eq!(model.crash_looping_policies(now).count(), number + 1);
-        }
-        let found = status(&model);
-        assert_eq!((found.overall(), found.parts[0].up), (Avail::Warn, 0));
-        assert_eq!(found.warnings, ["all: 2 of 2 instances keep exiting: exit code 1"]);
     }
 
     /// Status that an agbot read before it took a partition over does not cover the time when it did not read.

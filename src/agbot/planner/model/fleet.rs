@@ -353,7 +353,7 @@ impl<'s> Selected<'s> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::running_group;
+    use crate::group_fixture::running_group;
 
     fn ids(page: &FleetPage<'_>) -> Vec<String> {
         page.nodes.iter().map(|one| one.record.facts.id.name().to_owned()).collect()

@@ -100,10 +100,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        event::Event,
-        fixture::{at, running_group},
-        model::Liveness,
-        settings::PlannerSettings,
+        event::Event, fixture::at, group_fixture::running_group, model::Liveness, settings::PlannerSettings,
     };
 
     fn set(model: &mut Model, org: &str, settings: serde_json::Value) {

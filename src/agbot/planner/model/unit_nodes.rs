@@ -226,9 +226,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        event::Event,
-        facts::NodePolicyFacts,
-        fixture::{deployment_policy, running_group},
+        event::Event, facts::NodePolicyFacts, fixture::deployment_policy, group_fixture::running_group,
     };
 
     fn failure(version: u64) -> Failure {

@@ -113,11 +113,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::{
-        event::Event,
-        facts::NmpStatusFacts,
-        fixture::{at, running_group},
-    };
+    use crate::{event::Event, facts::NmpStatusFacts, fixture::at, group_fixture::running_group};
 
     /// E6.5.
     #[test]

@@ -142,10 +142,7 @@ fn grace_until(pass: &Pass<'_>, group: &HaGroupFacts) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        event::Event,
-        fixture::{at, running_group},
-    };
+    use crate::{event::Event, fixture::at, group_fixture::running_group};
 
     #[test]
     fn start_up_grace_ends_when_every_member_with_an_agreement_has_reported() {

@@ -389,7 +389,8 @@ mod tests {
         claims::Scope,
         event::Event,
         facts::NodeStatusFacts,
-        fixture::{at, deployment_policy, running_group, service},
+        fixture::{at, deployment_policy, service},
+        group_fixture::running_group,
         settings::PlannerSettings,
     };
 

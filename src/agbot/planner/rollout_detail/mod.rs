@@ -241,6 +241,3 @@ impl RolloutDetail {
         self
     }
 }
-
-#[cfg(test)]
-mod tests;

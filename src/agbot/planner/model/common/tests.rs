@@ -4,7 +4,8 @@ use super::*;
 use crate::{
     event::Event,
     facts::{NodeFacts, NodePolicyFacts},
-    fixture::{agreement, at, running_group},
+    fixture::{agreement, at},
+    group_fixture::running_group,
     settings::PlannerSettings,
 };
 

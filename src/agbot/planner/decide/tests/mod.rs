@@ -1,4 +1,4 @@
-//! Stories of a fleet: the engine decides, and simulated nodes carry it out.
+//! Stories of a fleet: decisions are made, and simulated nodes carry them out.
 
 mod absence;
 mod affinity;
@@ -7,17 +7,23 @@ mod buffer;
 mod capacity;
 mod dependency;
 mod domain;
-pub(crate) mod fleet;
+mod engine_report;
+mod failing_instance;
+mod fleet;
 mod group_health;
 mod group_recovery;
 mod health;
 mod kept;
 mod missed;
 mod preferred_domain;
+mod readable;
 mod registry;
 mod rollback;
+mod rollout_detail;
 mod snapshot;
+mod status;
 mod unit;
+mod unread;
 mod upgrade_domain;
 mod user_start;
 mod version;

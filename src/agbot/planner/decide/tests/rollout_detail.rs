@@ -1,18 +1,26 @@
-use evenkeel_ids::GroupId;
+//! Forecast and details of rollouts.
+
+use std::collections::BTreeSet;
+
+use evenkeel_ids::{GroupId, NodeId};
+use jiff::Timestamp;
 use serde_json::json;
 
-use super::*;
+use super::fleet::{Fleet, node, policy};
 use crate::{
     agreement::CancelReason,
     claims::{Claim, Phase, Purpose, ReleaseReason, Scope},
-    engine::tests::fleet::{Fleet, node, policy},
     event::Event,
     facts::{DeploymentOverrides, DeploymentPolicyFacts, VersionChoice},
-    fixture::{agreement, deployment_policy, running_group},
-    forecast::Basis,
+    fixture::{agreement, deployment_policy},
+    forecast::{Basis, Forecast},
+    group_fixture::running_group,
+    model::Model,
     report::HoldReason,
     rollout::{Rollout, RolloutState, StepDurations, target_digest},
+    rollout_detail::{ComparedWith, RolloutDetail, StepState, WaveKind, detail_of},
     time::{later, secs_since},
+    workload::UpdateState,
 };
 
 fn names(count: usize) -> Vec<String> {
