@@ -8,7 +8,7 @@ use evenkeel_agbot::OtherAgbotsRule;
 pub use evenkeel_agent_bin::{ConfigFile, LogSettings, secret_of_setting, state_directory};
 use evenkeel_embedded_postgres::{BinarySource, PostgresSettings};
 use evenkeel_exchange::{ExchangeSettings, InvalidConstraints, WeakIdentities};
-use evenkeel_planner::settings::{FailureAction, UpdateOrder};
+use evenkeel_planner_record::settings::{FailureAction, UpdateOrder};
 use evenkeel_runtime::settings::SettingsFile;
 use evenkeel_runtime::{ExitStatus, Failure, Secret, settings};
 

@@ -289,6 +289,7 @@ fn page_of_events_names_the_kinds_in_the_code() {
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
     let documented: BTreeSet<String> = rows.map(|(kind, _)| kind.to_owned()).collect();
     let crates = [
+        "src/agbot/planner-record/",
         "src/agbot/planner/",
         "src/agbot/agbot/",
         "src/agbot/agbot-api/",

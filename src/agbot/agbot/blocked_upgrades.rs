@@ -8,11 +8,11 @@ use evenkeel_agbot_store::claim::WaitRow;
 use evenkeel_ids::{GroupId, NodeId};
 use evenkeel_planner::agent_upgrade::Refusal;
 use evenkeel_planner::agent_wait::agent_upgrade_wait;
-use evenkeel_planner::claims::{Claim, Scope};
 use evenkeel_planner::explain::Waits;
 use evenkeel_planner::model::Model;
-use evenkeel_planner::report::{Blocked, Placement};
-use evenkeel_planner::workload::{Slot, SlotTasks, WorkloadRecord};
+use evenkeel_planner_record::claims::{Claim, Scope};
+use evenkeel_planner_record::report::{Blocked, Placement};
+use evenkeel_planner_record::workload::{Slot, SlotTasks, WorkloadRecord};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::context::EngineHandle;

@@ -13,7 +13,7 @@ use evenkeel_client::{AddressRule, ProbeClient, ProbeGuard, ProbeSchedule, pause
 use evenkeel_ids::{GroupId, PolicyId, TaskId};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::model::{HubTask, Model};
-use evenkeel_planner::workload::{EndedCommand, HubReport, WorkflowCall};
+use evenkeel_planner_record::workload::{EndedCommand, HubReport, WorkflowCall};
 use evenkeel_runtime::worker::Worker;
 use evenkeel_wire::exchange::task_health::TaskProbe;
 use futures_util::stream::{self, StreamExt};

@@ -13,14 +13,12 @@ use evenkeel_ids::{GroupId, NmpId, NodeId};
 use evenkeel_planner::agent_upgrade::{
     GroupView, MemberView, REFUSAL_MEMORY_SECS, Refusal, decide_agent_upgrade,
 };
-use evenkeel_planner::facts::HaGroupFacts;
-use evenkeel_planner::lease::Lease;
-use evenkeel_planner::report::Blocked;
-use evenkeel_planner::settings::PlannerSettings;
-use evenkeel_planner::{
-    change::Grant,
-    claims::{Claim, ClaimRef, ClaimRequest, ReleaseReason},
-};
+use evenkeel_planner::change::Grant;
+use evenkeel_planner_record::claims::{Claim, ClaimRef, ClaimRequest, ReleaseReason};
+use evenkeel_planner_record::facts::HaGroupFacts;
+use evenkeel_planner_record::lease::Lease;
+use evenkeel_planner_record::report::Blocked;
+use evenkeel_planner_record::settings::PlannerSettings;
 use evenkeel_store::{Batches, Database, PgConnection, retry};
 use jiff::Timestamp;
 use uuid::Uuid;

@@ -1,7 +1,7 @@
 //! Errors of an agbot's effects.
 
 use evenkeel_client::ClientError;
-use evenkeel_planner::lease::Lease;
+use evenkeel_planner_record::lease::Lease;
 use evenkeel_store::{AsStoreError, StoreError};
 use evenkeel_wire::agreement::{EnvelopeError, KeyError};
 use thiserror::Error;

@@ -5,10 +5,10 @@
 use evenkeel_agbot_store::event::{EventRow, insert_events};
 use evenkeel_agbot_store::health as store;
 use evenkeel_agbot_store::health::EntityKey;
-use evenkeel_planner::health::{
+use evenkeel_planner_record::health::{
     Entity, HealthState, StoredReport, SystemReport, kind_of_news, stored_reports,
 };
-use evenkeel_planner::lease::Lease;
+use evenkeel_planner_record::lease::Lease;
 use evenkeel_store::retry;
 use serde_json::json;
 

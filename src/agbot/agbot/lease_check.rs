@@ -1,7 +1,7 @@
 //! The check of a lease in the transaction of what is decided under it.
 
 use evenkeel_agbot_store::partition;
-use evenkeel_planner::lease::Lease;
+use evenkeel_planner_record::lease::Lease;
 use evenkeel_store::PgConnection;
 
 use crate::{AgbotError, context::Context, records::lease_row};

@@ -7,11 +7,11 @@ use evenkeel_agbot_store::health::{EntityKey, NewHealthRow};
 use evenkeel_agbot_store::partition::LeaseRow;
 use evenkeel_agbot_store::task::TaskRow;
 use evenkeel_agbot_store::workload::WorkloadRow;
-use evenkeel_planner::blocklist::{BlocklistEntry, BlocklistKey};
-use evenkeel_planner::claims::{Claim, ClaimRef, ClaimRequest, Scope};
-use evenkeel_planner::health::{Entity, StoredReport};
-use evenkeel_planner::lease::Lease;
-use evenkeel_planner::workload::{Part, Task, TaskSpec, WorkloadRecord};
+use evenkeel_planner_record::blocklist::{BlocklistEntry, BlocklistKey};
+use evenkeel_planner_record::claims::{Claim, ClaimRef, ClaimRequest, Scope};
+use evenkeel_planner_record::health::{Entity, StoredReport};
+use evenkeel_planner_record::lease::Lease;
+use evenkeel_planner_record::workload::{Part, Task, TaskSpec, WorkloadRecord};
 use evenkeel_store::StoreError;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -143,7 +143,7 @@ pub fn ended(claim: &ClaimRef, why: &str, lease: Option<LeaseRow>) -> EndedClaim
 }
 
 /// Returns the stored form of a phase.
-pub(crate) fn phase_text(phase: evenkeel_planner::claims::Phase) -> Result<String, AgbotError> {
+pub(crate) fn phase_text(phase: evenkeel_planner_record::claims::Phase) -> Result<String, AgbotError> {
     let value = serde_json::to_value(phase)?;
     Ok(value.as_str().unwrap_or_default().to_owned())
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use evenkeel_client::AllowedAddresses;
-use evenkeel_planner::settings::PlannerSettings;
+use evenkeel_planner_record::settings::PlannerSettings;
 use serde::Deserialize;
 
 /// The rule for policies and patterns that another agbot of the exchange is configured to serve as well.

@@ -4,16 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use evenkeel_ids::{GroupId, PolicyId};
-use evenkeel_planner::agreement::{Agreement, AgreementState};
-use evenkeel_planner::claims::Purpose;
-use evenkeel_planner::facts::Availability;
-use evenkeel_planner::report::EliminationReport;
-use evenkeel_planner::workload::UpdateState;
-use evenkeel_planner::workload::{SlotTasks, UnitId};
-use evenkeel_planner::{
-    model::{DecisionCounts, HealthCounts, Liveness, Model, UnitRecord},
-    node_record::NodeRecord,
-};
+use evenkeel_planner::model::{DecisionCounts, HealthCounts, Liveness, Model, UnitRecord};
+use evenkeel_planner_record::agreement::{Agreement, AgreementState};
+use evenkeel_planner_record::claims::Purpose;
+use evenkeel_planner_record::facts::Availability;
+use evenkeel_planner_record::node_record::NodeRecord;
+use evenkeel_planner_record::report::EliminationReport;
+use evenkeel_planner_record::workload::UpdateState;
+use evenkeel_planner_record::workload::{SlotTasks, UnitId};
 use jiff::Timestamp;
 
 use crate::{context::Context, inert::PolicyKind};

@@ -3,20 +3,16 @@
 //! Source: agreement-protocol 2.4 (rows 3a to 3d).
 
 use evenkeel_ids::{NodeId, PolicyId};
-
-use crate::{
+use evenkeel_planner_record::{
     agreement::{Agreement, CancelReason, STOP_CONFIRMATION_SECS},
-    agreement_end::cancel,
-    command::Action,
     facts::VersionChoice,
     lease::Lease,
-    matching::Fit,
-    model::selection,
-    pass::Pass,
     report::Blocked,
     time::later,
     usage::usage_after_reply,
 };
+
+use crate::{agreement_end::cancel, command::Action, matching::Fit, model::selection, pass::Pass};
 
 /// Returns what the acknowledgement of a proposal waits for: the node still reports the instance of the previous agreement.
 ///

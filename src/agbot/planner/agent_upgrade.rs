@@ -6,16 +6,18 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::{NmpId, NodeId};
+use evenkeel_planner_record::{
+    claims::{Claim, ClaimRequest, Purpose, Scope},
+    facts::{HaGroupFacts, NodeMonitorState},
+    report::Blocked,
+    settings::PlannerSettings,
+    time::later,
+};
 use jiff::Timestamp;
 
 use crate::{
     change::{Grant, may_take},
-    claims::{Claim, ClaimRequest, Purpose, Scope},
-    facts::{HaGroupFacts, NodeMonitorState},
     model::Liveness,
-    report::Blocked,
-    settings::PlannerSettings,
-    time::later,
 };
 
 /// Refused requests are remembered this long.

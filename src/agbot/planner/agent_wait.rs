@@ -4,17 +4,14 @@
 //! Source: orchestration D11, E6.
 
 use evenkeel_ids::{GroupId, NmpId, NodeId};
+use evenkeel_planner_record::{claims::Claim, facts::Availability, report::Blocked, time::later};
 use jiff::Timestamp;
 
 use crate::{
     agent_upgrade::{
         GroupView, MemberView, REFUSAL_MEMORY_SECS, Refusal, decide_agent_upgrade, is_active, is_over,
     },
-    claims::Claim,
-    facts::Availability,
     model::Model,
-    report::Blocked,
-    time::later,
 };
 
 /// Returns what the agent upgrade of a member waits for; none when it is over, when the member asks no more, or when it would be granted.
@@ -69,13 +66,13 @@ fn nmp_of_upgrade(model: &Model, node: &NodeId) -> Option<NmpId> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{
+    use evenkeel_planner_record::{
         claims::{ClaimRequest, Purpose, Scope},
-        event::Event,
         facts::NmpStatusFacts,
-        group_fixture::running_group,
     };
+
+    use super::*;
+    use crate::{event::Event, group_fixture::running_group};
 
     fn node(name: &str) -> NodeId {
         NodeId::new("o", name)

@@ -2,18 +2,21 @@
 //!
 //! Source: agbot 1.6, 2.3 to 2.5.
 
-use crate::{
+use evenkeel_planner_record::{
     agreement::{Agreement, CancelReason},
     claims::ClaimRef,
-    command::Action,
     facts::Availability,
     lease::Lease,
-    matching::Fit,
-    model::{Liveness, Model, selection},
-    pass::Pass,
     report::Blocked,
     usage::{Backoff, usage_after_cancel},
     workload::Cause,
+};
+
+use crate::{
+    command::Action,
+    matching::Fit,
+    model::{Liveness, Model, selection},
+    pass::Pass,
 };
 
 /// Ends an agreement, with the bookkeeping that its reason requires.

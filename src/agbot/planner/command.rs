@@ -7,21 +7,21 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::{AgreementId, NodeId, PolicyId};
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
-
-use crate::{
+use evenkeel_planner_record::{
     agreement::{Agreement, CancelReason},
     blocklist::{BlocklistChange, BlocklistKey},
     claims::{ClaimRef, ClaimRequest, Phase, ReleaseReason},
     health::{Entity, HealthRound, Registration, SystemReport},
     lease::Lease,
-    plan::{StoredPlan, UnitEvent},
     report::{Blocked, EliminationReport, Report},
     rollout::Rollout,
     usage::{Backoff, WorkloadUsage},
     workload::{ActionEnd, Part, Slot, Step, Task, UnitId, WorkloadRecord},
 };
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{StoredPlan, UnitEvent};
 
 /// One effect with the lease it acts under.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -204,7 +204,7 @@ pub enum Action {
         /// True if the policy stays and no longer has an `orchestration`.
         is_detached: bool,
     },
-    /// Stores reports of the engine about an entity: [`crate::health::stored_reports`] of what the transaction reads.
+    /// Stores reports of the engine about an entity: [`evenkeel_planner_record::health::stored_reports`] of what the transaction reads.
     ReportHealth {
         /// The entity.
         entity: Entity,
@@ -234,7 +234,7 @@ pub enum Action {
         /// The target.
         target: Entity,
     },
-    /// Changes a row of the node blocklist by [`crate::blocklist::BlocklistEntry::changed`], and writes the
+    /// Changes a row of the node blocklist by [`evenkeel_planner_record::blocklist::BlocklistEntry::changed`], and writes the
     /// event of that.
     ChangeBlocklist {
         /// The key of the row.

@@ -7,14 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, OrgId, PolicyId, ServiceId, TaskId};
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
-
-use crate::{
+use evenkeel_planner_record::{
     agreement::Agreement,
     blocklist::{BlocklistEntry, BlocklistKey},
     claims::{Claim, ClaimKey},
-    command::Command,
     departure::Departures,
     facts::{
         DeploymentPolicyFacts, HaGroupFacts, NmpStatusFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts,
@@ -27,6 +23,10 @@ use crate::{
     usage::{Backoff, WorkloadUsage},
     workload::{HubReport, Instance, ReportedHealth, Task, TaskReport, WorkloadRecord},
 };
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::command::Command;
 
 /// The body of a node's message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

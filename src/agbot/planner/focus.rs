@@ -6,17 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_domain::orchestration::health_policy::DetectionType;
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
+use evenkeel_planner_record::{
+    claims::{Purpose, Scope},
+    health::Entity,
+    report::Blocked,
+    workload::{Part, Slot, Step, Task, UnitId, WorkloadRecord},
+};
 use jiff::Timestamp;
 
 use crate::{
-    claims::{Purpose, Scope},
     command::{Action, Command},
     event::Event,
-    health::Entity,
     model::{Model, UnitRecord},
     plan::StoredPlan,
-    report::Blocked,
-    workload::{Part, Slot, Step, Task, UnitId, WorkloadRecord},
 };
 
 /// The scope of a decision.

@@ -1,15 +1,14 @@
 //! A small model for tests: an HA group whose members each run one service.
 
 use evenkeel_ids::{GroupId, NodeId};
-use jiff::Timestamp;
-
-use crate::{
-    event::Event,
+use evenkeel_planner_record::{
     facts::{HaGroupFacts, NodeFacts, NodeStatusFacts, ObservedService},
     fixture::{agreement, at},
-    model::Model,
     settings::PlannerSettings,
 };
+use jiff::Timestamp;
+
+use crate::{event::Event, model::Model};
 
 /// Returns a model of group `o/g`, in which every member has a final agreement and reports that its service runs, and the time.
 pub(crate) fn running_group(members: &[&str]) -> (Model, Timestamp) {

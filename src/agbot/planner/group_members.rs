@@ -7,18 +7,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
-
-use crate::{
+use evenkeel_planner_record::{
     agreement::Agreement,
-    change::{self, GroupState},
     claims::Claim,
     facts::{Availability, HaGroupFacts},
     health::is_unhealthy_member,
-    model::{Liveness, Model, Observed, selection},
-    pass::Pass,
     report::Blocked,
     settings::OfflinePeerPolicy,
     workload::Task,
+};
+
+use crate::{
+    change::{self, GroupState},
+    model::{Liveness, Model, Observed, selection},
+    pass::Pass,
 };
 
 /// Returns a group as to the service of a policy: which of the intended members run it.

@@ -6,50 +6,32 @@
 //!
 //! The modules form layers, and each uses only those of its own row and above, in one direction:
 //!
-//! - values: [`time`], [`settings`], [`statistics`], [`facts`], [`goal`], [`lease`], [`claims`], [`agreement`], [`usage`], [`association`], [`forecast`]
-//! - reasons, as data and as text: [`report`]
-//! - records: [`workload`], [`rollout`], [`blocklist`], [`health`], [`node_record`], [`departure`], [`other_agbots`], `catalog`
 //! - rules about them: [`change`], [`place`], [`slots`], [`matching`]
 //! - input and output of a decision: [`plan`], [`command`], [`event`]
 //! - state, and queries about it: [`model`], [`status`], [`terms`]
-//! - a decision under construction: `pass`, [`unit_pass`], and what it is about: `focus`
+//! - a decision under construction: `pass`, [`unit_pass`], `focus`
 //! - decisions about a workload unit: `recovery`, [`supervise`], [`user_action`], [`reconcile`], [`engine`]
 //! - decisions about agreements and groups: `group_members`, `agreement_end`, `acknowledgement`, `messages`, [`rolling`], `pair`, [`agent_upgrade`]
-//! - what is reported and shown: [`health_checks`], [`explain`], [`placements`], [`present_state`], [`preview`],
-//!   [`outdated`], [`rollout_detail`]
+//! - what is reported and shown: [`health_checks`], [`explain`], [`placements`], [`present_state`], [`preview`], [`outdated`], [`rollout_detail`]
 //!
 //! Source: design 4; orchestration B11, E3, E4, E5.
 
 mod acknowledgement;
 pub mod agent_upgrade;
 pub mod agent_wait;
-pub mod agreement;
 mod agreement_end;
-pub mod association;
-mod availability;
-pub mod blocklist;
-mod catalog;
 pub mod change;
-pub mod claims;
 pub mod command;
 pub mod decide;
-pub mod departure;
 pub mod engine;
 pub mod event;
 pub mod explain;
-pub mod facts;
 mod focus;
-pub mod forecast;
-pub mod goal;
 mod group_members;
-pub mod health;
 pub mod health_checks;
-pub mod lease;
 pub mod matching;
 mod messages;
 pub mod model;
-pub mod node_record;
-pub mod other_agbots;
 pub mod outdated;
 mod pair;
 mod pass;
@@ -60,25 +42,15 @@ pub mod present_state;
 pub mod preview;
 pub mod reconcile;
 mod recovery;
-pub mod report;
 pub mod rolling;
-pub mod rollout;
 pub mod rollout_detail;
-pub mod settings;
 pub mod slots;
-pub mod stable_hash;
-pub mod statistics;
 pub mod status;
 pub mod supervise;
 pub mod terms;
-pub mod time;
 pub mod unit_pass;
-pub mod usage;
 pub mod user_action;
-pub mod workload;
 
-#[cfg(test)]
-mod fixture;
 #[cfg(test)]
 mod group_fixture;
 #[cfg(test)]

@@ -2,14 +2,15 @@
 //!
 //! Source: agreement-protocol 2.4 (rows 3a to 12b).
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::{
+    agreement::{Agreement, AgreementState, CancelReason},
+    lease::Lease,
+};
 
 use crate::{
-    acknowledgement,
-    agreement::{Agreement, AgreementState, CancelReason},
-    agreement_end,
+    acknowledgement, agreement_end,
     command::{Action, MessageFate},
     event::{AgreementMessage, MessageBody},
-    lease::Lease,
     pass::Pass,
 };
 

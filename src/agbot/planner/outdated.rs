@@ -6,6 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::PolicyId;
+use evenkeel_planner_record::{
+    health::SystemReport,
+    report::{Blocked, Placement},
+    workload::{Slot, Step, UnitId},
+};
 use jiff::Timestamp;
 
 use crate::{
@@ -13,13 +18,10 @@ use crate::{
     decide::decide,
     event::Event,
     explain::explain,
-    health::SystemReport,
     health_checks,
     model::{Model, UnitRecord},
     pass::Pass,
     placements::{self, Placements},
-    report::{Blocked, Placement},
-    workload::{Slot, Step, UnitId},
 };
 
 /// Returns what an agbot reports, and would not report by a decision about everything that it took now: texts, each naming its subject.
@@ -45,7 +47,7 @@ fn of_unit<'a>(
 ) -> impl Iterator<Item = String> + 'a {
     let name = format!("{} ({})", unit_id.policy, unit_id.name());
     let (shown, holds) = (texts(&unit.blocked), texts(&fresh.blocked));
-    let summary = |report: &Option<crate::report::EliminationReport>| {
+    let summary = |report: &Option<evenkeel_planner_record::report::EliminationReport>| {
         report.as_ref().map(|report| report.summary.clone())
     };
     let unplaced = (summary(&unit.unplaced), summary(&fresh.unplaced));
@@ -158,13 +160,13 @@ fn without_instants(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use evenkeel_ids::NodeId;
-
-    use super::*;
-    use crate::{
+    use evenkeel_planner_record::{
         fixture::deployment_policy,
-        group_fixture::running_group,
         health::{Entity, HealthEvent, HealthState, PLACEMENT, stored_reports},
     };
+
+    use super::*;
+    use crate::group_fixture::running_group;
 
     #[test]
     fn reason_that_holds_no_more_is_found_and_one_that_holds_is_not() {

@@ -4,25 +4,27 @@
 //! group and the judge of one instance ask ([`crate::rolling`]). Source: agbot 1.5, 1.7, 2.1 to 2.5.
 
 use evenkeel_ids::{NodeId, PolicyId, TaskId};
+use evenkeel_planner_record::{
+    agreement::{Agreement, AgreementState, CancelReason, STOP_CONFIRMATION_SECS},
+    claims::Scope,
+    facts::Availability,
+    lease::Lease,
+    report::{Blocked, Placement},
+    time::later,
+};
 
 use crate::{
     acknowledgement::{self, old_instance},
-    agreement::{Agreement, AgreementState, CancelReason, STOP_CONFIRMATION_SECS},
     agreement_end::{cancel, take_off},
-    claims::Scope,
     command::Action,
-    facts::Availability,
     focus::Focus,
-    lease::Lease,
     matching::{Choice, Fit},
     model::{Listing, Liveness, Observed, selection},
     pass::Pass,
-    report::{Blocked, Placement},
     rolling::{
         self,
         instance::{self, Verdict},
     },
-    time::later,
 };
 
 /// Time after which an agreement with a node that was deleted is reconciled again, in seconds.
@@ -178,7 +180,8 @@ fn propose(pass: &mut Pass<'_>, lease: Lease, node: &NodeId, policy: &PolicyId, 
     let Offer { choice, task, is_single } = offer;
     let group = model.group_of.get(node);
     let claim = group.and_then(|group| model.claims.get(&(group.clone(), Scope::Policy(policy.clone()))));
-    let claim = claim.filter(|claim| claim.node == *node).map(crate::claims::Claim::reference);
+    let claim =
+        claim.filter(|claim| claim.node == *node).map(evenkeel_planner_record::claims::Claim::reference);
     pass.act(node, policy, format!("proposing {} {}", choice.key, choice.version));
     let agreement = Agreement {
         id: pass.new_agreement_id(node, policy),

@@ -3,22 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId};
+use evenkeel_planner_record::{
+    agreement::Agreement,
+    claims::Scope,
+    health::{Entity, HealthRound},
+    lease::Lease,
+    report::{Blocked, Placement, PlannerEvent, Report},
+    stable_hash::stable_hash,
+    time::later,
+    workload::{Slot, UnitId},
+};
 use jiff::Timestamp;
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
 use crate::{
-    agreement::Agreement,
-    claims::Scope,
     command::{Action, Command, CommandKey, Decision, MessageFate, UnitReport, UnitWatch, Watch},
-    health::{Entity, HealthRound},
-    lease::Lease,
     model::Model,
     plan::UnitPlan,
-    report::{Blocked, Placement, PlannerEvent, Report},
-    stable_hash::stable_hash,
-    time::later,
-    workload::{Slot, UnitId},
 };
 
 /// Placeholder lease of a pass whose commands are discarded.

@@ -6,14 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_planner_record::report::{Blocked, Placement};
 use jiff::Timestamp;
 
-use crate::{
-    event::Event,
-    explain::explain,
-    model::Model,
-    report::{Blocked, Placement},
-};
+use crate::{event::Event, explain::explain, model::Model};
 
 type Pair = (NodeId, PolicyId);
 

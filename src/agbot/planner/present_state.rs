@@ -4,14 +4,14 @@
 use std::fmt::Write as _;
 
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
-use sha2::{Digest, Sha256};
-
-use crate::{
+use evenkeel_planner_record::{
     agreement::Agreement,
-    model::Model,
     rollout::{Rollout, RolloutState},
     workload::{Slot, SlotTasks},
 };
+use sha2::{Digest, Sha256};
+
+use crate::model::Model;
 
 /// Bytes of the digest that make a token.
 const TOKEN_BYTES: usize = 16;
@@ -108,8 +108,10 @@ pub fn token_of(basis: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_planner_record::fixture::deployment_policy;
+
     use super::*;
-    use crate::{fixture::deployment_policy, group_fixture::running_group};
+    use crate::group_fixture::running_group;
 
     #[test]
     fn token_changes_with_the_write_and_with_the_instances() {

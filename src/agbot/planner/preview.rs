@@ -9,22 +9,24 @@ use std::fmt::Write as _;
 
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
+use evenkeel_planner_record::{
+    agreement::Agreement,
+    facts::{DeploymentOverrides, DeploymentPolicyFacts},
+    workload::{SlotTasks, SpecVersion, Task, TaskSpec, UnitId, Workload, WorkloadRecord},
+};
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    agreement::Agreement,
     engine::{UnitInputs, adopted_tasks, first_record, has_other_form},
     event::Event,
     explain::explain_placement,
-    facts::{DeploymentOverrides, DeploymentPolicyFacts},
     matching::Fit,
     model::{Model, UnitRecord, selection::fit},
     pass::Pass,
     place::{NodeState, UnitNode},
     reconcile::{DryRun, ExpectedChange, ExpectedKind, dry_removal, dry_run},
     status::{ExplainedConstraint, Question},
-    workload::{SlotTasks, SpecVersion, Task, TaskSpec, UnitId, Workload, WorkloadRecord},
 };
 
 /// Bytes of the digest that make a token.
@@ -333,7 +335,7 @@ impl Basis {
         for node in unit.table.nodes() {
             self.add_node(node);
         }
-        for task in unit.slots.values().flat_map(crate::workload::SlotTasks::iter) {
+        for task in unit.slots.values().flat_map(evenkeel_planner_record::workload::SlotTasks::iter) {
             let (id, spec, node) = (&task.id, task.spec, &task.node);
             let (desired, state) = (task.desired, task.state.name());
             self.add(format_args!("task {id} {} {spec:?} {node:?} {desired:?} {state}", task.slot));
@@ -367,17 +369,19 @@ impl Basis {
 #[cfg(test)]
 mod tests {
     use evenkeel_domain::policy::ExternalPolicy;
+    use evenkeel_planner_record::{
+        facts::{HaGroupFacts, NodePolicyFacts, PolicyOrchestration, VersionChoice},
+        fixture::{deployment_policy, service},
+        report::HoldReason,
+        rollout::{Rollback, Rollout, RolloutState, target_digest},
+        workload::UpdateState,
+    };
     use serde_json::{Value, json};
 
     use super::*;
     use crate::{
-        facts::{HaGroupFacts, NodePolicyFacts, PolicyOrchestration, VersionChoice},
-        fixture::{deployment_policy, service},
         group_fixture::running_group,
         reconcile::ExpectedKind::{Replace, Stop},
-        report::HoldReason,
-        rollout::{Rollback, Rollout, RolloutState, target_digest},
-        workload::UpdateState,
     };
 
     /// A group of two nodes that run version 1.0.0 of `o/s`, without tasks.
@@ -529,7 +533,7 @@ mod tests {
             last_node: None,
             previous_version: Some("1.0.0".into()),
             previous_overrides: DeploymentOverrides::default(),
-            durations: crate::rollout::StepDurations::default(),
+            durations: evenkeel_planner_record::rollout::StepDurations::default(),
             rollback: Some(Rollback {
                 version: "1.0.0".into(),
                 overrides: DeploymentOverrides::default(),
@@ -578,11 +582,11 @@ mod tests {
         let later = now + jiff::SignedDuration::from_secs(2);
         assert_eq!(planned(&model, "1.0.0", document.clone(), later).token, token);
         assert_ne!(planned(&model, "2.0.0", document.clone(), now).token, token);
-        let status = crate::facts::NodeStatusFacts::default();
+        let status = evenkeel_planner_record::facts::NodeStatusFacts::default();
         let event = Event::NodeStatusChanged { node: NodeId::new("o", "b"), status: Some(Box::new(status)) };
         model.apply(&event, now);
         let mut stopped = model.node(&NodeId::new("o", "b")).expect("the node exists").facts.clone();
-        stopped.availability = crate::facts::Availability::Drain;
+        stopped.availability = evenkeel_planner_record::facts::Availability::Drain;
         model.apply(&Event::NodeChanged { node: Box::new(stopped) }, now);
         assert_ne!(planned(&model, "1.0.0", document, now).token, token);
     }

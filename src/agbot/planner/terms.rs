@@ -9,14 +9,16 @@ use evenkeel_domain::policy::{
     terms::terms_and_conditions,
 };
 use evenkeel_ids::{NodeId, PatternId, ServiceId};
-
-use crate::{
+use evenkeel_planner_record::{
     agreement::Agreement,
     facts::{DeploymentOverrides, DeploymentPolicyFacts, ServiceFacts},
-    matching::{self, Consumer},
-    model::Model,
     node_record::NodeRecord,
     report::Blocked,
+};
+
+use crate::{
+    matching::{self, Consumer},
+    model::Model,
 };
 
 /// Interval of data verification where neither side sets one; verification itself is no longer used.

@@ -11,18 +11,20 @@ use evenkeel_domain::{
     vectors_reader::{expect_same, for_each_line},
 };
 use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
+use evenkeel_planner_record::{
+    facts::{
+        DeploymentPolicyFacts, NodeFacts, NodePolicyFacts, ServiceFacts, ServicePolicyFacts, VersionChoice,
+    },
+    settings::PlannerSettings,
+    usage::{WorkloadUsage, choose_version},
+};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::{
     event::Event,
-    facts::{
-        DeploymentPolicyFacts, NodeFacts, NodePolicyFacts, ServiceFacts, ServicePolicyFacts, VersionChoice,
-    },
     model::{Model, selection::select},
-    settings::PlannerSettings,
-    usage::{WorkloadUsage, choose_version},
 };
 
 #[test]
@@ -161,7 +163,7 @@ fn policy_facts(policy_document: &DeploymentPolicy) -> DeploymentPolicyFacts {
     DeploymentPolicyFacts {
         id: policy(),
         pattern: None,
-        orchestration: crate::facts::PolicyOrchestration::default(),
+        orchestration: evenkeel_planner_record::facts::PolicyOrchestration::default(),
         label: String::new(),
         service: ServiceKey::new(&service.org, &service.name),
         arch: service.arch.clone(),

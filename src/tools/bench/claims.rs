@@ -9,11 +9,11 @@ use evenkeel_agbot_store::claim::{self as table, ClaimEnding, ClaimRow, EndedCla
 use evenkeel_agbot_store::partition;
 use evenkeel_ids::{GroupId, NmpId, NodeId};
 use evenkeel_planner::agent_upgrade::{GroupView, MemberView, decide_agent_upgrade};
-use evenkeel_planner::claims::{Claim, ReleaseReason};
-use evenkeel_planner::facts::HaGroupFacts;
-use evenkeel_planner::lease::Lease;
 use evenkeel_planner::model::Liveness;
-use evenkeel_planner::settings::PlannerSettings;
+use evenkeel_planner_record::claims::{Claim, ReleaseReason};
+use evenkeel_planner_record::facts::HaGroupFacts;
+use evenkeel_planner_record::lease::Lease;
+use evenkeel_planner_record::settings::PlannerSettings;
 use evenkeel_runtime::{ExitStatus, Failure};
 use evenkeel_store::{Database, PgConnection, StoreError};
 use jiff::{SignedDuration, Timestamp};

@@ -9,9 +9,9 @@ use evenkeel_agbot::facts::deployment_policy;
 use evenkeel_agbot_store::workload::{insert_task_specs, upsert_workload};
 use evenkeel_client::{Client, ClientError, Credentials, HttpSettings, Transport};
 use evenkeel_ids::{AgreementId, NodeId, OrgId, PolicyId, ServiceId, ServiceKey, TaskId};
-use evenkeel_planner::agreement::{Agreement, AgreementState};
-use evenkeel_planner::facts::{DeploymentOverrides, DeploymentPolicyFacts};
-use evenkeel_planner::workload::{
+use evenkeel_planner_record::agreement::{Agreement, AgreementState};
+use evenkeel_planner_record::facts::{DeploymentOverrides, DeploymentPolicyFacts};
+use evenkeel_planner_record::workload::{
     Cause, DesiredState, NodeRestarts, Slot, SpecVersion, Task, TaskHealth, TaskState, UnitId, WorkloadRecord,
 };
 use evenkeel_runtime::{ExitStatus, Failure};

@@ -4,11 +4,9 @@
 use std::sync::Arc;
 
 use evenkeel_planner::event::Event;
-use evenkeel_planner::workload::SlotTasks;
-use evenkeel_planner::{
-    health::{Entity, HealthEvent, HealthState},
-    model::health::{EvaluationRules, ListedChildren},
-};
+use evenkeel_planner::model::health::{EvaluationRules, ListedChildren};
+use evenkeel_planner_record::health::{Entity, HealthEvent, HealthState};
+use evenkeel_planner_record::workload::SlotTasks;
 use evenkeel_runtime::{ExitStatus, Failure};
 
 use super::{

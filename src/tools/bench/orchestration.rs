@@ -5,25 +5,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use evenkeel_planner::blocklist::BlocklistNews;
 use evenkeel_planner::command::Action;
 use evenkeel_planner::decide::decide;
 use evenkeel_planner::event::Event;
+use evenkeel_planner::model::UnitRecord;
 use evenkeel_planner::place::{
     Added, Elimination, NodeTable, Ranking, UnitNode, Want, explain_node, place, report as explain,
 };
 use evenkeel_planner::unit_pass::RecoveryFacts;
-use evenkeel_planner::workload::UpdateStatus;
-use evenkeel_planner::workload::{
-    Ending, HubDefaults, Slot, SlotTasks, Slots, Task, TaskState, UnitId, Versions, Workload, WorkloadUnit,
-};
-use evenkeel_planner::{departure::Departures, model::UnitRecord};
 use evenkeel_planner::{
     model::unit_nodes,
     plan::UnitPlan,
     reconcile::{plan_slot, plan_unit},
-    settings::UnitSettings,
     unit_pass::UnitFacts,
+};
+use evenkeel_planner_record::blocklist::BlocklistNews;
+use evenkeel_planner_record::departure::Departures;
+use evenkeel_planner_record::settings::UnitSettings;
+use evenkeel_planner_record::workload::UpdateStatus;
+use evenkeel_planner_record::workload::{
+    Ending, HubDefaults, Slot, SlotTasks, Slots, Task, TaskState, UnitId, Versions, Workload, WorkloadUnit,
 };
 use evenkeel_runtime::{ExitStatus, Failure};
 
@@ -156,7 +157,7 @@ static NO_SLOTS: Slots = Slots::new();
 static NO_RECOVERY: RecoveryFacts = RecoveryFacts::NONE;
 static NO_DEPARTURES: Departures = Departures::new();
 static NO_GROUPS: BTreeMap<evenkeel_ids::GroupId, evenkeel_planner::change::GroupState> = BTreeMap::new();
-static NO_HEALTH: BTreeMap<evenkeel_ids::TaskId, evenkeel_planner::workload::ReportedHealth> =
+static NO_HEALTH: BTreeMap<evenkeel_ids::TaskId, evenkeel_planner_record::workload::ReportedHealth> =
     BTreeMap::new();
 
 pub fn facts<'a>(

@@ -7,8 +7,8 @@ use evenkeel_planner::place::{
     Added, Buffer, Elimination, Metric, NodeRoom, NodeTable, Ranking, TableRules, UnitNode, Want, place,
 };
 use evenkeel_planner::reconcile::plan_unit;
-use evenkeel_planner::workload::UpdateStatus;
-use evenkeel_planner::workload::{HubDefaults, Slots, UnitId, Versions, Workload};
+use evenkeel_planner_record::workload::UpdateStatus;
+use evenkeel_planner_record::workload::{HubDefaults, Slots, UnitId, Versions, Workload};
 use evenkeel_runtime::Failure;
 
 use super::{

@@ -6,19 +6,19 @@ use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_domain::policy::expression::{Expression, Reference, References, Value};
 use evenkeel_domain::policy::{ExternalPolicy, Property};
 use evenkeel_ids::{AgreementId, NodeId, OrgId, PolicyId, ServiceId, ServiceKey, TaskId};
-use evenkeel_planner::agreement::{Agreement, AgreementState};
 use evenkeel_planner::command::Action;
 use evenkeel_planner::decide::decide;
 use evenkeel_planner::event::{Event, Outcome};
-use evenkeel_planner::facts::{
+use evenkeel_planner::model::Model;
+use evenkeel_planner::place::{UnitNode, Verdict};
+use evenkeel_planner_record::agreement::{Agreement, AgreementState};
+use evenkeel_planner_record::facts::{
     DeploymentOverrides, DeploymentPolicyFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts, ObservedService,
     PolicyOrchestration, ServiceFacts, VersionChoice,
 };
-use evenkeel_planner::model::Model;
-use evenkeel_planner::place::{UnitNode, Verdict};
-use evenkeel_planner::settings::PlannerSettings;
-use evenkeel_planner::workload::Cause;
-use evenkeel_planner::workload::{
+use evenkeel_planner_record::settings::PlannerSettings;
+use evenkeel_planner_record::workload::Cause;
+use evenkeel_planner_record::workload::{
     DesiredState, Ending, Slot, SpecVersion, Task, TaskState, UnitId, WorkloadRecord,
 };
 use jiff::{SignedDuration, Timestamp};
@@ -271,9 +271,9 @@ pub fn running_task(workload: u32, slot: u32, node: &NodeId, spec: SpecVersion) 
         state_at: at(2),
         running_at: Some(at(2)),
         ended_at: None,
-        health: evenkeel_planner::workload::TaskHealth::default(),
+        health: evenkeel_planner_record::workload::TaskHealth::default(),
         is_end_requested: None,
-        restarts: evenkeel_planner::workload::NodeRestarts::default(),
+        restarts: evenkeel_planner_record::workload::NodeRestarts::default(),
     }
 }
 

@@ -12,13 +12,13 @@ use super::{
 };
 use evenkeel_ids::{AgreementId, GroupId, NodeId};
 use evenkeel_planner::{
-    agreement::Agreement,
     command::{Action, Command, MessageFate},
     decide::decide,
     event::{Event, Outcome},
     model::Model,
     placements::Placements,
 };
+use evenkeel_planner_record::agreement::Agreement;
 
 const POLL_MILLIS: u64 = 800;
 const LEASE_SECS: u64 = 6;

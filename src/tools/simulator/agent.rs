@@ -13,8 +13,8 @@ use evenkeel_ids::{AgreementId, NodeId, PolicyId, ServiceKey, TaskId};
 use evenkeel_planner::{
     command::Action,
     event::{AgreementMessage, MessageBody},
-    facts::{NodeStatusFacts, ObservedService},
 };
+use evenkeel_planner_record::facts::{NodeStatusFacts, ObservedService};
 
 const HEARTBEAT_MILLIS: u64 = 4_000;
 const VERIFY_MILLIS: u64 = 15_000;

@@ -10,7 +10,7 @@ use super::{
     world::World,
 };
 use evenkeel_ids::{AgreementId, NodeId, TaskId};
-use evenkeel_planner::workload::{DesiredState, Ending, ReportedHealth, Task, TaskReport, TaskState};
+use evenkeel_planner_record::workload::{DesiredState, Ending, ReportedHealth, Task, TaskReport, TaskState};
 
 /// A task as the exchange has it.
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ impl HeldTask {
 /// Publishes a task as it is stored, as the agbot's outbox does.
 pub(crate) fn publish(world: &mut World, node: &NodeId, id: &TaskId) {
     let live = |task: &Task| {
-        let of_task = |(_, one): &(&AgreementId, &evenkeel_planner::agreement::Agreement)| {
+        let of_task = |(_, one): &(&AgreementId, &evenkeel_planner_record::agreement::Agreement)| {
             one.is_live() && one.task.as_ref() == Some(&task.id)
         };
         let found = world.database.agreements.iter().find(of_task).map(|(id, _)| id.clone());

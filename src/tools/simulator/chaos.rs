@@ -15,6 +15,8 @@ use evenkeel_ids::{GroupId, NmpId, NodeId, PolicyId, ServiceKey};
 use evenkeel_planner::{
     agent_upgrade::{GroupView, decide_agent_upgrade},
     change::Grant,
+};
+use evenkeel_planner_record::{
     claims::{Claim, Scope},
     facts::{
         Availability, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, PolicyOrchestration,

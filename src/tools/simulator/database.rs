@@ -10,16 +10,18 @@ use jiff::Timestamp;
 use super::agent::ToAgent;
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, TaskId};
 use evenkeel_planner::{
-    agreement::{Agreement, AgreementState, PendingUpdate},
-    blocklist::{BlocklistEntry, BlocklistKey},
     change::{self, Grant},
-    claims::{Claim, ClaimKey, ClaimRef, ClaimRequest},
     command::{Action, Command},
     event::{Event, Outcome},
+    model::ENDED_MEMORY_SECS,
+};
+use evenkeel_planner_record::{
+    agreement::{Agreement, AgreementState, PendingUpdate},
+    blocklist::{BlocklistEntry, BlocklistKey},
+    claims::{Claim, ClaimKey, ClaimRef, ClaimRequest},
     facts::HaGroupFacts,
     health::{Entity, HealthEvent, Registration, StoredReport, stored_reports},
     lease::Lease,
-    model::ENDED_MEMORY_SECS,
     rollout::{Rollout, act},
     time::{later, secs_since},
     usage::{Backoff, WorkloadUsage},
@@ -306,7 +308,7 @@ impl Database {
     fn step(
         &mut self,
         id: &AgreementId,
-        step: impl FnOnce(Agreement) -> Result<Agreement, evenkeel_planner::agreement::InvalidTransition>,
+        step: impl FnOnce(Agreement) -> Result<Agreement, evenkeel_planner_record::agreement::InvalidTransition>,
     ) -> Result<(), String> {
         let record = self.agreements.get(id).cloned().ok_or("no such agreement")?;
         let record = step(record).map_err(|error| error.to_string())?;

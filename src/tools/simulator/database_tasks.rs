@@ -11,14 +11,16 @@ use super::{
 };
 use evenkeel_ids::{AgreementId, NodeId, PolicyId, TaskId};
 use evenkeel_planner::{
-    agreement::Agreement,
-    blocklist::{BlocklistChange, BlocklistEntry, BlocklistKey},
     change::{Grant, may_take},
-    claims::Claim,
     command::{Action, Command},
     event::Outcome,
-    health::Registration,
     plan::{StoredPlan, neighbors},
+};
+use evenkeel_planner_record::{
+    agreement::Agreement,
+    blocklist::{BlocklistChange, BlocklistEntry, BlocklistKey},
+    claims::Claim,
+    health::Registration,
     workload::{DesiredState, Task, UnitId, WorkloadRecord},
 };
 

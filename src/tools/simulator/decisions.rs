@@ -4,8 +4,10 @@ use evenkeel_planner::{
     command::Command,
     decide::decide,
     event::{Event, Outcome},
-    facts::{Availability, NodeFacts},
     model::Model,
+};
+use evenkeel_planner_record::{
+    facts::{Availability, NodeFacts},
     time::later,
 };
 use jiff::Timestamp;

@@ -4,11 +4,10 @@
 
 use evenkeel_domain::orchestration::health_policy::{HealthPolicy, Ratio};
 use evenkeel_ids::NodeId;
-use evenkeel_planner::{
+use evenkeel_planner::{event::Event, model::Model};
+use evenkeel_planner_record::{
     agreement::Agreement,
-    event::Event,
     facts::{DeploymentPolicyFacts, NodeStatusFacts, ObservedService},
-    model::Model,
     settings::PlannerSettings,
 };
 use jiff::Timestamp;

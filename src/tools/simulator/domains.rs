@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use evenkeel_domain::orchestration::{BufferUse, org_settings::OrgSettings};
 use evenkeel_ids::NodeId;
-use evenkeel_planner::{
+use evenkeel_planner::place::{Buffer, UnitNode, loading};
+use evenkeel_planner_record::{
     facts::DeploymentPolicyFacts,
-    place::{Buffer, UnitNode, loading},
     report::{Blocked, Constraint},
     workload::{Cause, NodeScope, Part, Slot, SlotTasks, Task, UnitId, Workload},
 };

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use super::agent_tasks::NodeTask;
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_ids::{GroupId, NodeId, OrgId, PolicyId, ServiceId, TaskId};
-use evenkeel_planner::{
+use evenkeel_planner::event::Event;
+use evenkeel_planner_record::{
     departure::{Departure, Departures},
-    event::Event,
     facts::{DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts, ServiceFacts},
     workload::ReportedHealth,
 };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use evenkeel_domain::orchestration::{HealthPolicy, health_policy::Target};
 use evenkeel_ids::NodeId;
-use evenkeel_planner::health::{Entity, HealthReport, StoredReport};
+use evenkeel_planner_record::health::{Entity, HealthReport, StoredReport};
 use serde_json::json;
 
 use super::{

@@ -8,11 +8,10 @@ use super::{
     world::World,
 };
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceKey};
-use evenkeel_planner::{
+use evenkeel_planner::{command::Action, event::Outcome};
+use evenkeel_planner_record::{
     agreement::Agreement,
     claims::{Purpose, Scope},
-    command::Action,
-    event::Outcome,
     facts::DeploymentPolicyFacts,
 };
 
@@ -276,7 +275,7 @@ pub(crate) fn waiting(world: &World) -> Vec<String> {
     waiting.extend(unowned(world));
     waiting.extend(world.database.claims.values().map(|claim| format!("a claim stayed: {claim:?}")));
     let open = world.database.rollouts.values().filter(|rollout| {
-        use evenkeel_planner::rollout::RolloutState as State;
+        use evenkeel_planner_record::rollout::RolloutState as State;
         matches!(rollout.state, State::Updating | State::Held { .. })
     });
     waiting.extend(open.map(|rollout| format!("a rollout stayed open: {rollout:?}")));
@@ -377,7 +376,7 @@ pub(crate) fn check_explained(world: &mut World) {
     let now = world.now();
     let mut silent = Vec::new();
     for claim in world.database.claims.values() {
-        if evenkeel_planner::time::secs_since(claim.deadline, now) > 30 {
+        if evenkeel_planner_record::time::secs_since(claim.deadline, now) > 30 {
             silent.push(format!("a claim outlived its deadline: {claim:?}"));
         }
     }

@@ -11,11 +11,8 @@ use super::{
     world::{Quality, World},
 };
 use evenkeel_ids::NodeId;
-use evenkeel_planner::{
-    event::Event,
-    facts::{HaGroupFacts, NodePolicyFacts},
-    model::Model,
-};
+use evenkeel_planner::{event::Event, model::Model};
+use evenkeel_planner_record::facts::{HaGroupFacts, NodePolicyFacts};
 
 /// Builds a world of groups and single nodes, lets it settle, and returns the agbot's model.
 pub(crate) fn settled_world(seed: u64) -> (Model, Timestamp) {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::NodeId;
-use evenkeel_planner::workload::{Cause, Slot, Task, UnitId};
+use evenkeel_planner_record::workload::{Cause, Slot, Task, UnitId};
 
 use super::world::World;
 

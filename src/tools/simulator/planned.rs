@@ -6,11 +6,9 @@ use std::collections::BTreeMap;
 
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_ids::{NodeId, PolicyId};
-use evenkeel_planner::{
-    event::Event,
+use evenkeel_planner::{event::Event, preview::preview, reconcile::ExpectedChange};
+use evenkeel_planner_record::{
     facts::{DeploymentPolicyFacts, PolicyOrchestration},
-    preview::preview,
-    reconcile::ExpectedChange,
     workload::Task,
 };
 use serde_json::{Value, json};

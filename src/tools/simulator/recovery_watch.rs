@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{NodeId, PolicyId, TaskId};
-use evenkeel_planner::workload::{Part, Recovery, Slot, Task, UnitId, Workload};
+use evenkeel_planner_record::workload::{Part, Recovery, Slot, Task, UnitId, Workload};
 use jiff::Timestamp;
 
 use super::{

@@ -11,10 +11,9 @@ use super::{
     world::{Quality, World},
 };
 use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceKey};
-use evenkeel_planner::{
+use evenkeel_planner::{event::Event, explain::explain};
+use evenkeel_planner_record::{
     claims::{Claim, ClaimRequest, Purpose, Scope},
-    event::Event,
-    explain::explain,
     facts::{DeploymentOverrides, NmpStatusFacts, NodePolicyFacts},
     report::{Blocked, HoldReason},
     rollout::RolloutState,

@@ -3,7 +3,7 @@
 //! Source: orchestration A4; engine 6.
 
 use evenkeel_domain::orchestration::Orchestration;
-use evenkeel_planner::facts::PolicyOrchestration;
+use evenkeel_planner_record::facts::PolicyOrchestration;
 use serde_json::{Value, json};
 
 use super::{

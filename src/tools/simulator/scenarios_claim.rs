@@ -11,9 +11,9 @@ use super::{
     world::{Quality, World},
 };
 use evenkeel_ids::{GroupId, NmpId, NodeId};
-use evenkeel_planner::{
+use evenkeel_planner::event::Event;
+use evenkeel_planner_record::{
     claims::{Claim, Purpose},
-    event::Event,
     facts::Availability,
     settings::FailureAction,
     workload::UpdateState,

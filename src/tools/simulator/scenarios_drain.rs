@@ -8,7 +8,7 @@ use super::{
     scenarios::{agreements, claims, lab, lab_with, lowest, node, running_count, runs, why},
     world::World,
 };
-use evenkeel_planner::{facts::Availability, report::Blocked};
+use evenkeel_planner_record::{facts::Availability, report::Blocked};
 
 const MEMBERS: [&str; 3] = ["n1", "n2", "n3"];
 

@@ -9,7 +9,7 @@ use super::{
     world::{Quality, World},
 };
 use evenkeel_domain::orchestration::Orchestration;
-use evenkeel_planner::{
+use evenkeel_planner_record::{
     agreement::AgreementState,
     facts::{Availability, PolicyOrchestration},
     report::Blocked,

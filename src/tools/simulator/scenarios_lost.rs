@@ -9,7 +9,7 @@ use super::{
     world::{Faults, Quality, World},
 };
 use evenkeel_ids::AgreementId;
-use evenkeel_planner::agreement::AgreementState;
+use evenkeel_planner_record::agreement::AgreementState;
 
 /// A node without a group that runs policy `w`, and one agbot.
 fn lab(deliberate: DeliberateFaults) -> World {

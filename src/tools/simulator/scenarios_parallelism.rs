@@ -9,9 +9,9 @@ use super::{
     world::{Quality, World},
 };
 use evenkeel_ids::GroupId;
-use evenkeel_planner::{
+use evenkeel_planner::event::Outcome;
+use evenkeel_planner_record::{
     claims::{ClaimRequest, Purpose, Scope},
-    event::Outcome,
     facts::HaGroupFacts,
     report::Blocked,
     time::later,

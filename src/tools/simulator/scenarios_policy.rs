@@ -11,11 +11,11 @@ use super::{
     world::{Quality, World},
 };
 use evenkeel_ids::ServiceKey;
-use evenkeel_planner::{
+use evenkeel_planner::terms::proposal_terms;
+use evenkeel_planner_record::{
     facts::{PolicyOrchestration, PolicyScope},
     report::Blocked,
     settings::{FailureAction, OfflinePeerPolicy, UpdateOverrides},
-    terms::proposal_terms,
 };
 
 const MEMBERS: [&str; 3] = ["n1", "n2", "n3"];

@@ -4,12 +4,14 @@ use jiff::Timestamp;
 
 use super::scenarios::{lab, node, policy};
 use evenkeel_planner::{
-    agreement::{Agreement, CancelReason},
     command::{Action, Command, Decision, MessageFate},
     decide::decide,
     event::{AgreementMessage, Event, MessageBody, Outcome},
-    facts::NodeStatusFacts,
     model::Model,
+};
+use evenkeel_planner_record::{
+    agreement::{Agreement, CancelReason},
+    facts::NodeStatusFacts,
     time::later,
 };
 

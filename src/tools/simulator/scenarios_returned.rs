@@ -3,7 +3,7 @@
 //! Source: orchestration E3, E4, D11-S1.
 
 use evenkeel_domain::orchestration::Orchestration;
-use evenkeel_planner::facts::{Availability, PolicyOrchestration};
+use evenkeel_planner_record::facts::{Availability, PolicyOrchestration};
 use serde_json::json;
 
 use super::{

@@ -12,11 +12,11 @@ use super::{
     world::{Quality, World},
 };
 use evenkeel_ids::GroupId;
-use evenkeel_planner::{
+use evenkeel_planner::terms::proposal_terms;
+use evenkeel_planner_record::{
     report::HoldReason,
     rollout::{Rollout, RolloutState},
     settings::{FailureAction, UpdateOrder},
-    terms::proposal_terms,
     workload::RolloutAction,
 };
 
@@ -289,18 +289,21 @@ fn released_claim_unblocks_another_member_and_the_minimum_available_holds() {
     }
     assert!(claims(&world).is_empty());
     // Commands with the old fencing number come too late.
-    let lease = evenkeel_planner::lease::Lease { partition: 0, fencing: 0 };
+    let lease = evenkeel_planner_record::lease::Lease { partition: 0, fencing: 0 };
     let late = evenkeel_planner::command::Command {
         lease: world
             .database
             .leases
             .iter()
-            .map(|(&partition, row)| evenkeel_planner::lease::Lease { partition, fencing: row.fencing })
+            .map(|(&partition, row)| evenkeel_planner_record::lease::Lease {
+                partition,
+                fencing: row.fencing,
+            })
             .next()
             .unwrap_or(lease),
         action: evenkeel_planner::command::Action::AdvanceClaim {
             claim: old.reference(),
-            phase: evenkeel_planner::claims::Phase::Verifying,
+            phase: evenkeel_planner_record::claims::Phase::Verifying,
             deadline: world.now(),
         },
     };

@@ -10,7 +10,7 @@ use super::{
     scenarios::{node, policy},
     scenarios_workload::{AGENTS, Agents, lab, locations, put_workload, replicated, update_state, versions},
 };
-use evenkeel_planner::workload::{Part, UpdateState};
+use evenkeel_planner_record::workload::{Part, UpdateState};
 
 fn in_groups(groups: &[&str]) -> Value {
     json!({

@@ -5,7 +5,7 @@
 //! orchestration C3 to C6; engine 8.
 
 use evenkeel_ids::{AgreementId, NodeId, TaskId};
-use evenkeel_planner::workload::{EndedCommand, LifecycleEvent, ReportedHealth, Task};
+use evenkeel_planner_record::workload::{EndedCommand, LifecycleEvent, ReportedHealth, Task};
 use serde_json::{Value, json};
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, thread};
 
-use evenkeel_planner::workload::LastingAction;
+use evenkeel_planner_record::workload::LastingAction;
 
 use super::*;
 

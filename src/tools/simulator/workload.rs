@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_domain::orchestration::{OnExhausted, OnViolation};
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, TaskId};
-use evenkeel_planner::{
+use evenkeel_planner_record::{
     facts::{Availability, DeploymentPolicyFacts, Mode},
     goal::{Count, StartMode},
     report::Blocked,

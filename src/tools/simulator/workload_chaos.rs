@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_ids::{NodeId, PolicyId};
-use evenkeel_planner::{
+use evenkeel_planner_record::{
     facts::{Mode, PolicyOrchestration},
     workload::{ActionGoal, Instance, InstanceSummary, Requester, RolloutAction, Task, WorkloadAction},
 };

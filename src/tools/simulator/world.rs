@@ -16,11 +16,8 @@ use super::{
     invariants::InvariantChecker,
 };
 use evenkeel_ids::{AgreementId, NodeId, PolicyId, ServiceKey};
-use evenkeel_planner::{
-    command::Command,
-    event::AgreementMessage,
-    settings::{PlannerSettings, UpdateSettings},
-};
+use evenkeel_planner::{command::Command, event::AgreementMessage};
+use evenkeel_planner_record::settings::{PlannerSettings, UpdateSettings};
 
 /// Start of simulated time; any instant will do.
 const EPOCH_MILLIS: i64 = 1_800_000_000_000;

@@ -7,7 +7,7 @@ use evenkeel_agbot::Agbot;
 use evenkeel_agbot_store::change::{self, RecordKey};
 use evenkeel_agbot_store::rollout;
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId};
-use evenkeel_planner::report::Placement;
+use evenkeel_planner_record::report::Placement;
 use serde_json::json;
 use sqlx::Connection;
 

@@ -74,7 +74,8 @@ pub(super) const ROOMS: &[Room] = &[
         name: "agbot",
         uses: &["foundation", "platform"],
         crates: &[
-            ("planner", &["ids", "domain"]),
+            ("planner-record", &["ids", "domain"]),
+            ("planner", &["ids", "domain", "planner-record"]),
             ("agbot-store", &["ids", "domain", "access", "store"]),
             (
                 "agbot",
@@ -83,6 +84,7 @@ pub(super) const ROOMS: &[Room] = &[
                     "domain",
                     "access",
                     "wire",
+                    "planner-record",
                     "planner",
                     "metrics",
                     "runtime",
@@ -97,6 +99,7 @@ pub(super) const ROOMS: &[Room] = &[
                     "ids",
                     "domain",
                     "wire",
+                    "planner-record",
                     "planner",
                     "api",
                     "http-server",
@@ -119,7 +122,7 @@ pub(super) const ROOMS: &[Room] = &[
     Room {
         name: "cli",
         uses: &["foundation", "platform", "agbot"],
-        crates: &[("cli", &["ids", "domain", "wire", "planner", "client"])],
+        crates: &[("cli", &["ids", "domain", "wire", "planner-record", "client"])],
     },
     // Pages for operators, who have the same API and rights as other clients.
     Room {
@@ -132,7 +135,7 @@ pub(super) const ROOMS: &[Room] = &[
         name: "tools",
         uses: &["foundation", "platform", "exchange", "agbot", "cli"],
         crates: &[
-            ("simulator", &["ids", "domain", "planner"]),
+            ("simulator", &["ids", "domain", "planner-record", "planner"]),
             ("import", &["ids", "domain", "access", "store", "exchange-store"]),
             ("test-database", &["store", "runtime", "embedded-postgres"]),
         ],

@@ -12,10 +12,10 @@ use evenkeel_agbot_store::event::{self as events, EventRow};
 use evenkeel_agbot_store::workload as workloads;
 use evenkeel_api::{Accepted, Refusal};
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
-use evenkeel_planner::workload::{
+use evenkeel_planner_record::workload::{
     Instance, InstanceSummary, LastingAction, SlotTasks, UserAction, WorkloadAction, WorkloadRecord,
 };
-use evenkeel_planner::workload::{Requester, RolloutAction};
+use evenkeel_planner_record::workload::{Requester, RolloutAction};
 use evenkeel_store::{PgConnection, StoreError, retry};
 use evenkeel_wire::agbot::action::{AcceptedAction, ActionRequest, ActionState};
 use evenkeel_wire::agbot::rollout::ChangedRollouts;

@@ -6,7 +6,7 @@ use evenkeel_agbot::Context;
 use evenkeel_api::{OrgPath, Refusal};
 use evenkeel_ids::PolicyId;
 use evenkeel_planner::present_state::{PresentState, present_state, token_of};
-use evenkeel_planner::workload::RolloutAction;
+use evenkeel_planner_record::workload::RolloutAction;
 use evenkeel_wire::agbot::action::ActionRequest;
 use evenkeel_wire::agbot::plan::{DependencyWrite, PlanResponse, PlannedAction};
 use evenkeel_wire::exchange::deployment_policy::PostDeploymentPolicy;

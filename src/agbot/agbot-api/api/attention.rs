@@ -9,7 +9,7 @@ use evenkeel_agbot_store::event::{self as events, EventRow};
 use evenkeel_api::{BodyKind, Content, Input, Refusal};
 use evenkeel_domain::object::{Members, Object};
 use evenkeel_ids::{NodeId, PolicyId};
-use evenkeel_planner::stable_hash::stable_hash;
+use evenkeel_planner_record::stable_hash::stable_hash;
 use evenkeel_store::retry;
 use evenkeel_wire::agbot::attention::{Acknowledgement, LONGEST_REASON, PutAcknowledgement};
 use evenkeel_wire::agbot::fleet::FleetMatter;

@@ -10,7 +10,7 @@ use evenkeel_api::{OrgPath, Refusal};
 use evenkeel_domain::object::Members;
 use evenkeel_domain::orchestration::MembersError;
 use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
-use evenkeel_planner::blocklist::{BlocklistEntry, BlocklistKey};
+use evenkeel_planner_record::blocklist::{BlocklistEntry, BlocklistKey};
 use evenkeel_store::{PgConnection, retry};
 use evenkeel_wire::agbot::blocklist::{self as wire, BlocklistQuery, BlocklistResponse};
 use http::StatusCode;

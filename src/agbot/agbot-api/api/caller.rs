@@ -10,7 +10,7 @@ use evenkeel_api::Refusal;
 use evenkeel_client::{Client, ClientError, Credentials, Path};
 use evenkeel_domain::assigned_role::AssignedRole;
 use evenkeel_ids::{NodeId, PolicyId};
-use evenkeel_planner::health::Entity;
+use evenkeel_planner_record::health::Entity;
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use evenkeel_wire::exchange::forwarded::CLIENT_ADDRESS;
 use evenkeel_wire::exchange::node::NodeResponse;

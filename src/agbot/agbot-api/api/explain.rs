@@ -10,7 +10,7 @@ use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::explain::explain_part;
 use evenkeel_planner::model::Model;
 use evenkeel_planner::status::{Question, parts_of, removal_of};
-use evenkeel_planner::workload::UnitId;
+use evenkeel_planner_record::workload::UnitId;
 use evenkeel_wire::agbot::orchestration::{ExplainQuery, PlacementExplanation};
 use http::StatusCode;
 

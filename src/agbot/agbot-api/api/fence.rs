@@ -11,7 +11,7 @@ use evenkeel_agbot_store::event::{self as events, EventRow};
 use evenkeel_agbot_store::workload as workloads;
 use evenkeel_api::Refusal;
 use evenkeel_ids::{NodeId, PolicyId};
-use evenkeel_planner::workload::Instance;
+use evenkeel_planner_record::workload::Instance;
 use evenkeel_store::retry;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::StatusCode;

@@ -12,8 +12,8 @@ use evenkeel_agbot_store::health as store;
 use evenkeel_api::{BodyKind, Content, Created, Input, OrgPath, Refusal};
 use evenkeel_client::ClientError;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
-use evenkeel_planner::health::{Entity, HealthReport, MAX_EVENTS, SYSTEM, StoredReport};
-use evenkeel_planner::workload::{Part, UnitId};
+use evenkeel_planner_record::health::{Entity, HealthReport, MAX_EVENTS, SYSTEM, StoredReport};
+use evenkeel_planner_record::workload::{Part, UnitId};
 use evenkeel_store::{StoreError, retry};
 use evenkeel_wire::agbot::health as wire;
 use evenkeel_wire::exchange::utility::ApiResponse;
@@ -266,7 +266,7 @@ async fn write(
             // Another first report of the property was faster.
             return Err(StoreError::Contention { name: "health.report" }.into());
         }
-        let before = known.map_or(evenkeel_planner::health::HealthState::Ok, |known| known.state);
+        let before = known.map_or(evenkeel_planner_record::health::HealthState::Ok, |known| known.state);
         if before != next.state {
             events::insert_event(&mut tx, &changed(actor, entity, before.word(), &next)).await?;
         }

@@ -10,10 +10,8 @@ use evenkeel_api::{OrgPath, Refusal};
 use evenkeel_domain::object::Members;
 use evenkeel_domain::orchestration::MembersError;
 use evenkeel_ids::{NodeId, PolicyId};
-use evenkeel_planner::{
-    health::{Entity, EntityKind, SYSTEM, StoredReport},
-    model::health::{Evaluation, EvaluationRules, ListedChildren, Reason},
-};
+use evenkeel_planner::model::health::{Evaluation, EvaluationRules, ListedChildren, Reason};
+use evenkeel_planner_record::health::{Entity, EntityKind, SYSTEM, StoredReport};
 use evenkeel_wire::agbot::health as wire;
 use evenkeel_wire::agbot::health::HealthQuery;
 use http::StatusCode;

@@ -13,7 +13,7 @@ use evenkeel_domain::orchestration::MembersError;
 use evenkeel_domain::orchestration::health_policy::{RecoveryAction, Target};
 use evenkeel_ids::NodeId;
 use evenkeel_planner::user_action::{ActionRefusal, RequestedAction, RequestedRecovery, accept};
-use evenkeel_planner::workload::{
+use evenkeel_planner_record::workload::{
     ActionGoals, Instance, LastingAction, PreparedAction, UserAction, WorkloadRecord,
 };
 use evenkeel_store::retry;

@@ -18,8 +18,8 @@ use evenkeel_planner::event::Event;
 use evenkeel_planner::model::Model;
 use evenkeel_planner::preview::{Preview, PreviewedUnit, preview};
 use evenkeel_planner::reconcile::{ExpectedChange, ExpectedKind};
-use evenkeel_planner::report::Blocked;
-use evenkeel_planner::workload::{Cause, Step};
+use evenkeel_planner_record::report::Blocked;
+use evenkeel_planner_record::workload::{Cause, Step};
 use evenkeel_wire::agbot::plan::{
     PlanResponse, PlannedAction, PlannedBlock, PlannedChange, PlannedWorkloadUnit,
 };
@@ -264,7 +264,7 @@ fn reason(cause: Option<&Cause>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use evenkeel_ids::NodeId;
-    use evenkeel_planner::workload::Slot;
+    use evenkeel_planner_record::workload::Slot;
     use evenkeel_wire::agbot::orchestration::SlotName;
 
     use super::*;

@@ -11,7 +11,7 @@ use evenkeel_domain::policy::MissingService;
 use evenkeel_ids::{PolicyId, ServiceKey};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::model::Model;
-use evenkeel_planner::workload::{SlotTasks, Task};
+use evenkeel_planner_record::workload::{SlotTasks, Task};
 use evenkeel_wire::exchange::deployment_policy::{DeployedService, DeploymentPolicyResponse};
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -85,7 +85,7 @@ fn has_published_task(model: &Model, policy: &PolicyId) -> bool {
 #[cfg(test)]
 mod tests {
     use evenkeel_ids::ServiceId;
-    use evenkeel_planner::facts::ServiceFacts;
+    use evenkeel_planner_record::facts::ServiceFacts;
     use serde_json::json;
 
     use super::*;

@@ -11,11 +11,9 @@ use evenkeel_api::{Accepted, OrgPath, Refusal};
 use evenkeel_domain::orchestration::health_policy::Target;
 use evenkeel_ids::{GroupId, NodeId};
 use evenkeel_planner::user_action::ActionRefusal;
-use evenkeel_planner::workload::PreparedAction;
-use evenkeel_planner::{
-    health::{Entity, GroupAction, GroupCheck, Registration},
-    user_action::{checked_by, members_to_recover},
-};
+use evenkeel_planner::user_action::{checked_by, members_to_recover};
+use evenkeel_planner_record::health::{Entity, GroupAction, GroupCheck, Registration};
+use evenkeel_planner_record::workload::PreparedAction;
 use evenkeel_store::retry;
 use evenkeel_wire::agbot::action::{AcceptedAction, ActionRequest, ActionState};
 use evenkeel_wire::agbot::registration::{HealthRegistration, HealthRegistryResponse, MemberRecovery};

@@ -6,8 +6,8 @@ use evenkeel_agbot_store::saved_view::{self as views, SavedViewRow};
 use evenkeel_api::{BodyKind, Content, Input, OrgPath, Refusal};
 use evenkeel_domain::object::{Members, Object};
 use evenkeel_domain::orchestration::MembersError;
-use evenkeel_planner::facts::Availability;
 use evenkeel_planner::model::Reach;
+use evenkeel_planner_record::facts::Availability;
 use evenkeel_store::retry;
 use evenkeel_wire::agbot::saved_view::{
     LONGEST_VIEW_NAME, LONGEST_VIEW_TEXT, MOST_VIEWS, MOST_VIEWS_OF_OWNER, PutSavedView, SavedView,

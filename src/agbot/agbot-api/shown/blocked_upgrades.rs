@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use evenkeel_agbot::{BlockedMember, EngineHandle, GroupUpgrades};
 use evenkeel_ids::{NodeId, PolicyId};
-use evenkeel_planner::facts::Availability;
+use evenkeel_planner_record::facts::Availability;
 use evenkeel_wire::agbot::orchestration::{BlockedSlot, SlotName, UpdateBlocked};
 
 use super::SeenNodes;

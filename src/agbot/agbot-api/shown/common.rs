@@ -1,7 +1,7 @@
 //! The form of the values that nodes have in common.
 
-use evenkeel_planner::association::Counts;
 use evenkeel_planner::model::{self, Attribute};
+use evenkeel_planner_record::association::Counts;
 use evenkeel_wire::agbot::common::{CommonCause, CommonCauses};
 
 /// Returns the values that nodes have in common; `reference`: the nodes with which they are compared, `what`: what is said of the nodes.
@@ -48,7 +48,7 @@ fn rounded(number: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_planner::association::Counts;
+    use evenkeel_planner_record::association::Counts;
 
     use super::*;
 

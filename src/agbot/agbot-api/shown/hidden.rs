@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::NodeId;
-use evenkeel_planner::report::{Blocked, HoldReason, Placement};
-use evenkeel_planner::rollout::{Rollout, RolloutState};
+use evenkeel_planner_record::report::{Blocked, HoldReason, Placement};
+use evenkeel_planner_record::rollout::{Rollout, RolloutState};
 use evenkeel_wire::agbot::rollout;
 use serde_json::Value;
 
@@ -274,8 +274,8 @@ mod tests {
             last_step_at: None,
             last_node: Some(id("a")),
             previous_version: None,
-            previous_overrides: evenkeel_planner::facts::DeploymentOverrides::default(),
-            durations: evenkeel_planner::rollout::StepDurations::default(),
+            previous_overrides: evenkeel_planner_record::facts::DeploymentOverrides::default(),
+            durations: evenkeel_planner_record::rollout::StepDurations::default(),
             rollback: None,
             revision: 7,
             state: RolloutState::Updating,

@@ -1,7 +1,7 @@
 //! The form of states on the wire.
 
 use evenkeel_agbot_store::history::StateRow;
-use evenkeel_planner::agreement::CancelReason;
+use evenkeel_planner_record::agreement::CancelReason;
 use evenkeel_wire::agbot::history::{HistoryChange, HistoryState};
 use serde_json::Value;
 

@@ -1,10 +1,10 @@
 //! Turns the planner's records into bodies of the API.
 
 use evenkeel_ids::{NodeId, PolicyId};
-use evenkeel_planner::claims::{Claim, Phase, Purpose, Scope};
-use evenkeel_planner::other_agbots::ServedElsewhere;
-use evenkeel_planner::report::Placement;
-use evenkeel_planner::rollout::{Rollback, Rollout, RolloutState};
+use evenkeel_planner_record::claims::{Claim, Phase, Purpose, Scope};
+use evenkeel_planner_record::other_agbots::ServedElsewhere;
+use evenkeel_planner_record::report::Placement;
+use evenkeel_planner_record::rollout::{Rollback, Rollout, RolloutState};
 use evenkeel_wire::agbot::{claim, reason, rollout, status};
 use serde_json::json;
 

@@ -7,14 +7,12 @@ use std::collections::BTreeSet;
 use evenkeel_agbot_store::claim as table;
 use evenkeel_agbot_store::event::{EventRow, insert_event};
 use evenkeel_agbot_store::rollout as rollouts;
+use evenkeel_planner::change::{self, Grant, may_take};
 use evenkeel_planner::event::{Event, Outcome};
-use evenkeel_planner::facts::HaGroupFacts;
-use evenkeel_planner::lease::Lease;
-use evenkeel_planner::rollout::{Rollout, history};
-use evenkeel_planner::{
-    change::{self, Grant, may_take},
-    claims::{Claim, ClaimRef, ClaimRequest, Phase, Scope},
-};
+use evenkeel_planner_record::claims::{Claim, ClaimRef, ClaimRequest, Phase, Scope};
+use evenkeel_planner_record::facts::HaGroupFacts;
+use evenkeel_planner_record::lease::Lease;
+use evenkeel_planner_record::rollout::{Rollout, history};
 use evenkeel_store::{PgConnection, retry};
 use jiff::Timestamp;
 
@@ -98,7 +96,7 @@ async fn confirm_running(context: &Context, request: &ClaimRequest) -> Result<()
             let model = context.model();
             fresh.iter().all(|event| match event {
                 Event::NodeStatusChanged { node, status } => {
-                    let services = |status: Option<&evenkeel_planner::facts::NodeStatusFacts>| {
+                    let services = |status: Option<&evenkeel_planner_record::facts::NodeStatusFacts>| {
                         status.map(|status| status.services.clone()).unwrap_or_default()
                     };
                     let known = model.node(node).and_then(|record| record.status.as_ref());

@@ -1,7 +1,7 @@
 //! Protocol messages to nodes that change no record of the agbot.
 
-use evenkeel_planner::agreement::CancelReason;
-use evenkeel_planner::lease::Lease;
+use evenkeel_planner_record::agreement::CancelReason;
+use evenkeel_planner_record::lease::Lease;
 use evenkeel_store::retry;
 use evenkeel_wire::agreement::Body;
 

@@ -8,16 +8,14 @@ use evenkeel_agbot_store::event::{insert_event, insert_events};
 use evenkeel_agbot_store::node_lock::{NodeLock, lock_nodes};
 use evenkeel_agbot_store::{agreement as agreements, claim as claims, task as tasks, workload as workloads};
 use evenkeel_ids::{GroupId, NodeId, PolicyId, TaskId};
-use evenkeel_planner::agreement::Agreement;
+use evenkeel_planner::change::{Grant, may_take};
 use evenkeel_planner::event::Outcome;
-use evenkeel_planner::lease::Lease;
 use evenkeel_planner::plan::{Neighbors, StoredPlan, neighbors};
-use evenkeel_planner::report::Blocked;
-use evenkeel_planner::workload::{ActionEnd, Partner, Task, UnitId, WorkloadRecord};
-use evenkeel_planner::{
-    change::{Grant, may_take},
-    claims::Claim,
-};
+use evenkeel_planner_record::agreement::Agreement;
+use evenkeel_planner_record::claims::Claim;
+use evenkeel_planner_record::lease::Lease;
+use evenkeel_planner_record::report::Blocked;
+use evenkeel_planner_record::workload::{ActionEnd, Partner, Task, UnitId, WorkloadRecord};
 use evenkeel_store::{PgConnection, retry};
 use serde_json::Value;
 
@@ -172,7 +170,7 @@ async fn check_agreements(
 async fn take_claim(
     engine: &EngineHandle,
     tx: &mut PgConnection,
-    request: &evenkeel_planner::claims::ClaimRequest,
+    request: &evenkeel_planner_record::claims::ClaimRequest,
     held: &[Claim],
 ) -> Result<Option<Claim>, AgbotError> {
     let group = engine.model().group(&request.group).cloned();

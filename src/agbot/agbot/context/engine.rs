@@ -9,8 +9,8 @@ use evenkeel_planner::command::MessageFate;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::model::Model;
 use evenkeel_planner::placements::{self, Placements};
-use evenkeel_planner::report::Placement;
-use evenkeel_planner::settings::PlannerSettings;
+use evenkeel_planner_record::report::Placement;
+use evenkeel_planner_record::settings::PlannerSettings;
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 

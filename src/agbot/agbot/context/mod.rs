@@ -13,7 +13,7 @@ use std::ops::Deref;
 use std::sync::atomic::AtomicU64;
 
 use evenkeel_client::Client;
-use evenkeel_planner::settings::PlannerSettings;
+use evenkeel_planner_record::settings::PlannerSettings;
 use evenkeel_store::Database;
 use tokio::sync::mpsc;
 use uuid::Uuid;

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use evenkeel_agbot_store::node_condition::{self, ConditionChange};
 use evenkeel_ids::{NodeId, OrgId};
-use evenkeel_planner::facts::AgentName;
-use evenkeel_planner::health::Entity;
 use evenkeel_planner::health_checks::{node_reports, org_reports};
 use evenkeel_planner::model::{Absence, CapacitySums, IdentityConflict, NodeCondition};
+use evenkeel_planner_record::facts::AgentName;
+use evenkeel_planner_record::health::Entity;
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::StoreError;
 use serde_json::json;
@@ -300,7 +300,7 @@ fn changes(condition: &NodeCondition, recorded: &Recorded, agbot: &str) -> Vec<C
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_planner::facts::{Availability, NodeMonitorState};
+    use evenkeel_planner_record::facts::{Availability, NodeMonitorState};
     use jiff::Timestamp;
 
     use super::*;

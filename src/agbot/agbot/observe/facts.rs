@@ -9,12 +9,12 @@ use evenkeel_domain::policy::internal::Workload;
 use evenkeel_domain::policy::reference_json::{DecodeError, from_value};
 use evenkeel_domain::policy::{ExternalPolicy, NodePolicy, Pattern};
 use evenkeel_ids::{AgreementId, GroupId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
-use evenkeel_planner::facts::{
+use evenkeel_planner_record::facts::{
     AgentFacts, AgentName, Availability, DeploymentOverrides, DeploymentPolicyFacts, Guardian, HaGroupFacts,
     NodeFacts, NodeMonitorState, NodePolicyFacts, NodeStatusFacts, NodeType, ObservedFailure,
     ObservedService, PolicyOrchestration, RegisteredService, ServiceFacts, ServicePolicyFacts, VersionChoice,
 };
-use evenkeel_planner::statistics::{EngineReport, NodeMachine, NodeStatistics, Space};
+use evenkeel_planner_record::statistics::{EngineReport, NodeMachine, NodeStatistics, Space};
 use evenkeel_wire::exchange::agent_run::{AgentRun, GuardianState, NodeAgent};
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use evenkeel_wire::exchange::ha_group::HaGroupResponse;

@@ -9,7 +9,7 @@ use std::time::Instant;
 use evenkeel_client::ClientError;
 use evenkeel_ids::{GroupId, NodeId, OrgId, PolicyId, ServiceKey};
 use evenkeel_planner::event::Event;
-use evenkeel_planner::facts::{DeploymentPolicyFacts, PolicyOrchestration};
+use evenkeel_planner_record::facts::{DeploymentPolicyFacts, PolicyOrchestration};
 use evenkeel_wire::exchange::node::NodeResponse;
 use futures_util::{StreamExt, TryStreamExt, stream};
 

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use evenkeel_agbot_store::change::{self, RecordKey};
 use evenkeel_client::RetryDelay;
 use evenkeel_ids::AgreementId;
-use evenkeel_planner::agreement::Agreement;
 use evenkeel_planner::event::Event;
+use evenkeel_planner_record::agreement::Agreement;
 use evenkeel_runtime::worker::Worker;
 
 use crate::AgbotError;

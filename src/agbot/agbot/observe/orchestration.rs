@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use evenkeel_domain::orchestration::Scope;
 use evenkeel_domain::orchestration::supported::supported_orchestration;
 use evenkeel_ids::{OrgId, PolicyId};
-use evenkeel_planner::facts::PolicyOrchestration;
+use evenkeel_planner_record::facts::PolicyOrchestration;
 use serde_json::Value;
 
 /// Converts the object `orchestration` of a policy that may have none, and is served to nodes of some organizations.
@@ -41,8 +41,8 @@ fn drop_unserved(scope: &mut Scope, policy: &PolicyId, node_orgs: &BTreeSet<OrgI
 #[cfg(test)]
 mod tests {
     use evenkeel_ids::GroupId;
-    use evenkeel_planner::facts::{Mode, PolicyScope};
-    use evenkeel_planner::settings::UpdateOverrides;
+    use evenkeel_planner_record::facts::{Mode, PolicyScope};
+    use evenkeel_planner_record::settings::UpdateOverrides;
     use serde_json::json;
 
     use super::*;

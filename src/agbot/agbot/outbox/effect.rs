@@ -1,7 +1,7 @@
 //! The effects that the outbox holds.
 
 use evenkeel_ids::{AgreementId, TaskId};
-use evenkeel_planner::agreement::Agreement;
+use evenkeel_planner_record::agreement::Agreement;
 use evenkeel_wire::agreement::{Body, Message};
 use evenkeel_wire::exchange::node_part::AgreementWorkload;
 use serde::{Deserialize, Serialize};

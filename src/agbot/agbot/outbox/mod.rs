@@ -15,7 +15,7 @@ use std::time::Duration;
 use evenkeel_agbot_store::outbox::{self as table, OutboxBacklog, OutboxKey, OutboxRow};
 use evenkeel_client::RetryDelay;
 use evenkeel_ids::{AgreementId, NodeId};
-use evenkeel_planner::lease::Lease;
+use evenkeel_planner_record::lease::Lease;
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::{PgConnection, StoreError};
 use tokio::task::{self, JoinSet};

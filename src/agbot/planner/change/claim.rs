@@ -5,8 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
-
-use crate::{
+use evenkeel_planner_record::{
     claims::{Claim, ClaimRequest, Purpose, Scope},
     facts::HaGroupFacts,
     report::Blocked,

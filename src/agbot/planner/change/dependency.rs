@@ -5,9 +5,9 @@
 use std::fmt;
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::{report::Blocked, workload::Slot};
 
 use super::Gate;
-use crate::{report::Blocked, workload::Slot};
 
 /// The parents and children of a workload, as they are now.
 ///

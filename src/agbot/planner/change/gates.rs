@@ -3,13 +3,13 @@
 //! Source: orchestration P; engine 3.
 
 use evenkeel_ids::NodeId;
-use jiff::Timestamp;
-
-use super::{GroupState, Permit, claim, group};
-use crate::{
+use evenkeel_planner_record::{
     report::Blocked,
     workload::{CauseKind, Change, Step},
 };
+use jiff::Timestamp;
+
+use super::{GroupState, Permit, claim, group};
 
 /// A condition that a step must meet.
 ///

@@ -5,8 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{NodeId, ServiceKey};
-
-use crate::{claims::Claim, facts::HaGroupFacts, report::Blocked};
+use evenkeel_planner_record::{claims::Claim, facts::HaGroupFacts, report::Blocked};
 
 /// An HA group as to one service.
 ///

@@ -5,16 +5,16 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::{NodeId, TaskId};
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
-
-use super::claim;
-use crate::{
+use evenkeel_planner_record::{
     claims::{Claim, ClaimRequest, Purpose, Scope},
     facts::HaGroupFacts,
     report::Blocked,
     workload::{Partner, Slot, Step},
 };
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::claim;
 
 /// The claim that a step needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,10 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceKey, TaskId};
-use jiff::Timestamp;
-
-use super::*;
-use crate::{
+use evenkeel_planner_record::{
     claims::{Claim, Phase, Purpose, Scope},
     facts::HaGroupFacts,
     fixture::at,
@@ -14,6 +11,9 @@ use crate::{
     settings::UpdateOrder,
     workload::{Cause, CauseKind, Change, Partner, Slot, Step, UnitId},
 };
+use jiff::Timestamp;
+
+use super::*;
 
 /// E5-S2: the claim of another member is named, although it leaves too few members running as well.
 #[test]
@@ -58,7 +58,10 @@ impl GateFacts for Facts {
     fn unfenced_instance(&self, _: &Step) -> Option<Blocked> {
         self.blocked(
             Gate::Fenced,
-            Blocked::FenceFailed { node: node("n9"), cause: crate::report::NoLease::default() },
+            Blocked::FenceFailed {
+                node: node("n9"),
+                cause: evenkeel_planner_record::report::NoLease::default(),
+            },
         )
     }
     fn group_of(&self, _: &NodeId) -> Option<&GroupState> {

@@ -5,10 +5,14 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::{
+    blocklist::{BlocklistChange, BlocklistEntry, BlocklistKey, BlocklistNews},
+    time::{later, secs_since},
+    workload::{Cause, Task, Workload},
+};
 use jiff::Timestamp;
 
 use crate::{
-    blocklist::{BlocklistChange, BlocklistEntry, BlocklistKey, BlocklistNews},
     command::Action,
     model::{
         Model, UnitRecord,
@@ -17,8 +21,6 @@ use crate::{
     },
     pass::Pass,
     place::NodeState,
-    time::{later, secs_since},
-    workload::{Cause, Task, Workload},
 };
 
 /// Collects the news of the tasks of a workload unit.

@@ -8,15 +8,17 @@ use std::{
 };
 
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_planner_record::{
+    goal::Avail,
+    report::Blocked,
+    workload::{Dependency, Partner, Slot, Step, Workload},
+};
 use jiff::Timestamp;
 
 use crate::{
     change::{DependencyFacts, Gate},
-    goal::Avail,
     model::{Model, UnitRecord},
-    report::Blocked,
     status::{Standing, standing_of, standing_of_service},
-    workload::{Dependency, Partner, Slot, Step, Workload},
 };
 
 /// The parents and children of a workload, for one decision about a workload unit.

@@ -3,20 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceKey, TaskId};
+use evenkeel_planner_record::{
+    blocklist::BlocklistNews,
+    settings::UnitSettings,
+    time::later,
+    workload::{Part, ReportedHealth, Slot, SlotTasks, Slots, Task, UnitId, Workload, WorkloadRecord},
+};
 use jiff::Timestamp;
 
 use super::{blocklist::Collector, dependencies::Dependencies};
 use crate::{
-    blocklist::BlocklistNews,
     change::{DependencyFacts, GroupState, Independent},
     group_members,
     model::{Model, UnitRecord, observe::observe},
     pass::Pass,
     place::NodeTable,
-    settings::UnitSettings,
-    time::later,
     unit_pass::{ModelSurvey, RecoveryFacts, ReportedError, UnitFacts},
-    workload::{Part, ReportedHealth, Slot, SlotTasks, Slots, Task, UnitId, Workload, WorkloadRecord},
 };
 
 /// The data that [`UnitFacts`] borrows.
@@ -26,7 +28,7 @@ pub(crate) struct UnitInputs<'a> {
     unit: &'a UnitRecord,
     observed: Slots,
     groups: BTreeMap<GroupId, GroupState>,
-    departures: &'a crate::departure::Departures,
+    departures: &'a evenkeel_planner_record::departure::Departures,
     gone_group: Option<&'a GroupId>,
     part_count: usize,
     other_units: Vec<(&'a Part, &'a Slots)>,

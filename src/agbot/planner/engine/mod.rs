@@ -12,28 +12,30 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{NodeId, PolicyId};
-use jiff::Timestamp;
-use serde_json::json;
-
-use crate::{
+use evenkeel_planner_record::{
     agreement::Agreement,
-    command::{Action, CommandKey},
     facts::DeploymentPolicyFacts,
-    focus::Focus,
     lease::Lease,
-    model::{Model, Observed, UnitRecord, selection},
-    pass::Pass,
-    plan::{INITIAL_PASS, UnitEvent, UnitPlan},
-    reconcile,
     report::Blocked,
     time::later,
-    unit_pass::stored_plan,
     usage::best_version,
-    user_action,
     workload::{
         LiveAgreement, NodeScope, Part, Slot, SlotTasks, SpecVersion, Step, Task, UnitId, Workload,
         WorkloadRecord, adopt,
     },
+};
+use jiff::Timestamp;
+use serde_json::json;
+
+use crate::{
+    command::{Action, CommandKey},
+    focus::Focus,
+    model::{Model, Observed, UnitRecord, selection},
+    pass::Pass,
+    plan::{INITIAL_PASS, UnitEvent, UnitPlan},
+    reconcile,
+    unit_pass::stored_plan,
+    user_action,
 };
 
 pub(crate) use claim_end::reason_to_release;

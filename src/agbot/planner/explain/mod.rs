@@ -15,18 +15,13 @@ pub use status::{status_of, update_of};
 pub use waits::Waits;
 
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_planner_record::{
+    claims::Scope,
+    report::{Blocked, Explanation, Placement},
+};
 use jiff::Timestamp;
 
-use crate::{
-    claims::Scope,
-    command::Action,
-    focus::Focus,
-    model::Model,
-    pair,
-    pass::Pass,
-    report::{Blocked, Explanation, Placement},
-    rolling,
-};
+use crate::{command::Action, focus::Focus, model::Model, pair, pass::Pass, rolling};
 
 /// Explains the current placement of a pair.
 ///

@@ -3,15 +3,17 @@
 //! Source: orchestration D3, D11.
 
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_planner_record::{
+    goal::StartMode,
+    report::Blocked,
+    workload::{DesiredState, SlotTasks, Task},
+};
 
 use super::Waits;
 use crate::{
-    goal::StartMode,
     model::Model,
     place::explain_node,
-    report::Blocked,
     status::{given_up, why_given_up},
-    workload::{DesiredState, SlotTasks, Task},
 };
 
 /// Returns what a task of a node waits for, before it gets an agreement. It may name other nodes.

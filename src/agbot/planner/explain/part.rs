@@ -5,16 +5,18 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::{
+    report::{Blocked, Constraint, EliminatedNode},
+    workload::Step,
+};
 
 use super::{explain, waits::Waits};
 use crate::{
     model::Model,
-    report::{Blocked, Constraint, EliminatedNode},
     status::{
         self, ExplainedConstraint, NODE_COUNT, PartExplanation, Question, explain_unit, numbers_of,
         with_tasks,
     },
-    workload::Step,
 };
 
 /// Nodes of a policy without tasks that are explained at once.

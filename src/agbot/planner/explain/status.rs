@@ -3,17 +3,19 @@
 //! Source: orchestration 1.5, A9, D11.
 
 use evenkeel_ids::PolicyId;
+use evenkeel_planner_record::{
+    claims::Scope,
+    report::Blocked,
+    rollout::{Rollout, RolloutState},
+    workload::{Slot, Task, UpdateBlocked, UpdateState, UpdateStatus},
+};
 use jiff::Timestamp;
 
 use super::{explain, waits::Waits};
 use crate::{
-    claims::Scope,
     model::{Model, UnitRecord},
     place::NodeState,
-    report::Blocked,
-    rollout::{Rollout, RolloutState},
     status::{Window, WorkloadStatus, lost_instance_wait, observed_status_of},
-    workload::{Slot, Task, UpdateBlocked, UpdateState, UpdateStatus},
 };
 
 /// Returns the status of a deployment policy; none when the model does not know it.

@@ -6,13 +6,15 @@
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::{
+    report::Blocked,
+    workload::{Cause, Step, UnitId},
+};
 use jiff::Timestamp;
 
 use crate::{
     engine,
     model::{Model, UnitRecord, WaitingInstance},
-    report::Blocked,
-    workload::{Cause, Step, UnitId},
 };
 
 /// The steps of a workload unit that wait, each with the reason.

@@ -5,10 +5,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::{NodeId, PolicyId};
-use jiff::Timestamp;
-
-use crate::{
-    explain::update_of,
+use evenkeel_planner_record::{
     health::{
         Entity, HealthState,
         system::{
@@ -16,12 +13,17 @@ use crate::{
             VIOLATION,
         },
     },
-    model::Model,
-    place::Elimination,
     report::{Blocked, Constraint, EliminationReport},
-    status::{UnitView, unit_view},
     time::later,
     workload::{Part, SlotTasks, UnitId},
+};
+use jiff::Timestamp;
+
+use crate::{
+    explain::update_of,
+    model::Model,
+    place::Elimination,
+    status::{UnitView, unit_view},
 };
 
 /// Time for which too few instances may run before what is missing is an error.

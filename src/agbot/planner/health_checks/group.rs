@@ -5,17 +5,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{GroupId, NodeId};
-use jiff::Timestamp;
-
-use crate::{
-    agent_upgrade,
+use evenkeel_planner_record::{
     health::{
         Entity, HealthEvent, HealthState,
         system::{self, HA_GROUP, PLACEMENT, SystemReport, UPGRADE_BLOCKED},
     },
     lease::Lease,
-    model::{Liveness, Model},
     time::{later, secs_since},
+};
+use jiff::Timestamp;
+
+use crate::{
+    agent_upgrade,
+    model::{Liveness, Model},
 };
 
 const STALE: &str = "AgentUpgradeStale";

@@ -6,15 +6,17 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::{
+    health::{Entity, GroupAction, MemberRecovery},
+    time::later,
+    workload::{PreparedAction, Task},
+};
 use serde_json::json;
 
 use super::registry::Draft;
 use crate::{
-    health::{Entity, GroupAction, MemberRecovery},
     model::Liveness,
     recovery::{recover::built_in, retry::retry_pause},
-    time::later,
-    workload::{PreparedAction, Task},
 };
 
 /// Follows the recoveries of an HA group, and the action of a user on it.

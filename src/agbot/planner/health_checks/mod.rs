@@ -18,19 +18,21 @@ use std::collections::BTreeSet;
 use evenkeel_ids::PolicyId;
 
 use conditions::Found;
-
-use crate::{
-    command::{Action, CommandKey},
-    focus::Focus,
+use evenkeel_planner_record::{
     health::{
         Entity, HealthEvent, SYSTEM,
         system::{self, BLOCKLIST, UPGRADE_BLOCKED},
     },
     lease::Lease,
-    model::Model,
-    pass::Pass,
     time::later,
     workload::UnitId,
+};
+
+use crate::{
+    command::{Action, CommandKey},
+    focus::Focus,
+    model::Model,
+    pass::Pass,
 };
 
 /// Time between an event and the check of what it touched.

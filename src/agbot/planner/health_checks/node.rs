@@ -3,15 +3,16 @@
 //!
 //! Source: orchestration D2.
 
-use crate::{
+use evenkeel_planner_record::{
     blocklist::BlocklistKey,
     health::{
         Entity, HealthEvent, HealthState,
         system::{self, BLOCKLIST, CAPACITY, IDENTITY, NODE_MONITOR, PLACEMENT, SystemReport},
     },
     lease::Lease,
-    model::{Model, NodeCondition},
 };
+
+use crate::model::{Model, NodeCondition};
 
 const HEARTBEAT: &str = "Heartbeat";
 

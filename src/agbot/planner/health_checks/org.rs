@@ -4,15 +4,15 @@
 //! Source: orchestration D2.
 
 use evenkeel_ids::OrgId;
-
-use crate::{
+use evenkeel_planner_record::{
     health::{
         Entity, HealthEvent, HealthState,
         system::{self, PLACEMENT, SystemReport},
     },
     lease::Lease,
-    model::{CapacitySums, Model},
 };
+
+use crate::model::{CapacitySums, Model};
 
 /// Beginning of the property about a capacity.
 const CAPACITY: &str = "OrgCapacity_";

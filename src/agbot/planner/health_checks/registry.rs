@@ -8,6 +8,12 @@ use std::{borrow::Cow, collections::BTreeSet};
 
 use evenkeel_domain::orchestration::{HealthPolicy, health_policy::DetectionType};
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::{
+    health::{Entity, HealthRound, Registration, detect, system::is_of_recovery},
+    lease::Lease,
+    time::later,
+    workload::{Part, Task},
+};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -15,13 +21,9 @@ use super::{conditions::Found, member_recovery};
 use crate::{
     command::{Action, CommandKey},
     focus::Focus,
-    health::{Entity, HealthRound, Registration, detect, system::is_of_recovery},
-    lease::Lease,
     model::Model,
     pass::Pass,
     plan::UnitEvent,
-    time::later,
-    workload::{Part, Task},
 };
 
 /// Time from an event to the reconciliation of the registrations that it may have changed.

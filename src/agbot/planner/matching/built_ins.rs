@@ -3,8 +3,7 @@
 //! While one is missing, an existing agreement is kept: the node is about to publish it. Source: agreement-protocol 3.3 (last paragraph).
 
 use evenkeel_domain::{policy::property::builtin, version::Version};
-
-use crate::{facts::NodeType, node_record::NodeRecord};
+use evenkeel_planner_record::{facts::NodeType, node_record::NodeRecord};
 
 const DEVICE: [(&str, &[&str]); 4] = [
     ("2.23.4", &[builtin::CPU, builtin::MEMORY, builtin::ARCH]),

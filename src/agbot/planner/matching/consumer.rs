@@ -15,15 +15,15 @@ use evenkeel_domain::{
     version::{Version, VersionRange},
 };
 use evenkeel_ids::ServiceId;
-use serde_json::Value;
-
-use super::{inputs::Inputs, readable};
-use crate::{
+use evenkeel_planner_record::{
     catalog::Catalog,
     facts::{DeploymentPolicyFacts, ServiceFacts},
     report::{Blocked, Side},
     stable_hash::stable_hash,
 };
+use serde_json::Value;
+
+use super::{inputs::Inputs, readable};
 
 /// A parsed constraint.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,8 +7,7 @@ use evenkeel_domain::policy::{
     constraint::Expression,
     terms::{FailedClauses, MAX_REPORTED_CLAUSES, reported_text},
 };
-
-use crate::report::{Blocked, FailedClause, Side};
+use evenkeel_planner_record::report::{Blocked, FailedClause, Side};
 
 /// The failing terms of the constraints between a node and a policy.
 ///

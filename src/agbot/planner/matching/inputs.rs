@@ -8,14 +8,14 @@ use evenkeel_domain::policy::{
     secret_binding::{SecretBinding, needed_secrets},
     user_input::{self, UserInput, Variable, check_variables},
 };
-use serde_json::Value;
-
-use super::readable::{self, read};
-use crate::{
+use evenkeel_planner_record::{
     facts::{DeploymentPolicyFacts, ServiceFacts},
     node_record::NodeRecord,
     report::Blocked,
 };
+use serde_json::Value;
+
+use super::readable::{self, read};
 
 /// The variables of one service that need a value.
 #[derive(Debug, Clone, PartialEq)]

@@ -11,13 +11,12 @@ use evenkeel_domain::policy::{
     user_input::{UserInput, Variable},
 };
 use evenkeel_ids::ServiceKey;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
-
-use crate::{
+use evenkeel_planner_record::{
     facts::{DeploymentPolicyFacts, NodeFacts, ServiceFacts, ServicePolicyFacts},
     report::Blocked,
 };
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// Name of the values that a node gives to variables.
 pub(super) const NODE_INPUT: &str = "userInput of the node";

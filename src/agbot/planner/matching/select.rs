@@ -2,16 +2,16 @@
 
 use evenkeel_domain::policy::PropertyList;
 use evenkeel_ids::{ServiceId, ServiceKey};
-use jiff::Timestamp;
-
-use super::{Consumer, Consumers, evaluate::FailedTerms};
-use crate::{
+use evenkeel_planner_record::{
     agreement::Agreement,
     facts::{DeploymentOverrides, DeploymentPolicyFacts, NodeType, VersionChoice},
     node_record::NodeRecord,
     report::{Blocked, Side},
     usage::{WorkloadUsage, best_version, choose_version},
 };
+use jiff::Timestamp;
+
+use super::{Consumer, Consumers, evaluate::FailedTerms};
 
 /// The service version that a node is to run.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,12 +3,8 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId};
-use jiff::Timestamp;
-
-use super::{Liveness, Model, Observed, attributes::has_other_attributes, clock::not_ahead};
-use crate::{
+use evenkeel_planner_record::{
     agreement::{Agreement, AgreementState},
-    event::{AgreementMessage, Event, MessageBody},
     facts::{DeploymentPolicyFacts, HaGroupFacts, NodeFacts, ServiceFacts},
     node_record::{ListedAgreements, NodeRecord},
     rollout::Rollout,
@@ -16,6 +12,10 @@ use crate::{
     time::{is_ahead, later, secs_since},
     usage::{Backoff, WorkloadUsage},
 };
+use jiff::Timestamp;
+
+use super::{Liveness, Model, Observed, attributes::has_other_attributes, clock::not_ahead};
+use crate::event::{AgreementMessage, Event, MessageBody};
 
 /// Ended agreements are remembered this long: their instances may still run, and late messages name them.
 pub const ENDED_MEMORY_SECS: u64 = 3600;
@@ -450,7 +450,7 @@ impl Model {
     pub(super) fn change_agreement(
         &mut self,
         id: &AgreementId,
-        change: impl FnOnce(Agreement) -> Result<Agreement, crate::agreement::InvalidTransition>,
+        change: impl FnOnce(Agreement) -> Result<Agreement, evenkeel_planner_record::agreement::InvalidTransition>,
     ) {
         // An impossible transition means that the record advanced meanwhile: the newer state stays.
         if let Some(agreement) = self.agreements.get(id).cloned()

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::ServiceKey;
-use roaring::RoaringBitmap;
-
-use crate::{
+use evenkeel_planner_record::{
     facts::{NodeFacts, NodeType},
     node_record::NodeRecord,
 };
+use roaring::RoaringBitmap;
 
 /// Kind of what nodes may have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,16 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_domain::orchestration::BlocklistRules;
 use evenkeel_ids::{NodeId, ServiceKey};
-use jiff::Timestamp;
-
-use super::Model;
-use crate::{
+use evenkeel_planner_record::{
     blocklist::{BlocklistChange, BlocklistEntry, BlocklistKey},
-    matching::Choice,
-    place::UnitNode,
     report::Blocked,
     workload::{Task, UnitId},
 };
+use jiff::Timestamp;
+
+use super::Model;
+use crate::{matching::Choice, place::UnitNode};
 
 /// The rows of the blocklist.
 #[derive(Debug, Clone, Default)]

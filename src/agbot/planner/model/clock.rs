@@ -8,10 +8,7 @@
 
 use std::borrow::Cow;
 
-use jiff::Timestamp;
-
-use super::{Model, WorkloadRecords, blocklist::Blocklist};
-use crate::{
+use evenkeel_planner_record::{
     agreement::{Agreement, AgreementState},
     blocklist::{BlocklistEntry, BlocklistKey},
     claims::Claim,
@@ -21,6 +18,9 @@ use crate::{
     usage::Backoff,
     workload::{SlotTasks, Task, UpdateStatus, WorkloadRecord},
 };
+use jiff::Timestamp;
+
+use super::{Model, WorkloadRecords, blocklist::Blocklist};
 
 /// The instants of a record.
 type Instants<'r> = Vec<&'r mut Timestamp>;
@@ -221,11 +221,10 @@ impl Blocklist {
 #[cfg(test)]
 mod tests {
     use evenkeel_ids::NodeId;
+    use evenkeel_planner_record::{agreement::CancelReason, facts::NodeFacts, settings::PlannerSettings};
 
     use super::*;
-    use crate::{
-        agreement::CancelReason, event::Event, facts::NodeFacts, model::Liveness, settings::PlannerSettings,
-    };
+    use crate::{event::Event, model::Liveness};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(1_000_000 + second).expect("a valid time")

@@ -7,11 +7,11 @@
 use std::{borrow::Cow, collections::BTreeSet};
 
 use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
+use evenkeel_planner_record::association::{Association, Counts};
 use jiff::Timestamp;
 use roaring::RoaringBitmap;
 
 use super::{FleetFilter, Model, attributes::Attribute};
-use crate::association::{Association, Counts};
 
 /// Values of a name from which it distinguishes nodes rather than describing them.
 const MOST_VALUES: usize = 500;

@@ -5,13 +5,13 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use evenkeel_ids::NodeId;
-use jiff::Timestamp;
-
-use super::{Liveness, Model};
-use crate::{
+use evenkeel_planner_record::{
     facts::{AgentFacts, AgentName, Availability, NodeMonitorState},
     time::later,
 };
+use jiff::Timestamp;
+
+use super::{Liveness, Model};
 
 /// The announced absence of an agent.
 ///

@@ -3,15 +3,15 @@
 //! Source: orchestration A2 (deletion of a live node), C8.
 
 use evenkeel_ids::NodeId;
-use jiff::Timestamp;
-
-use super::Model;
-use crate::{
+use evenkeel_planner_record::{
     agreement::Agreement,
     departure::{Departure, Departures},
     report::Blocked,
     workload::{Task, Workload},
 };
+use jiff::Timestamp;
+
+use super::Model;
 
 impl Model {
     /// Takes over which deleted nodes of an organization have not confirmed their end.

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_domain::orchestration::capacity::Amounts;
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::facts::Availability;
 use jiff::Timestamp;
 
 use super::{CapacitySum, Model, Reach};
-use crate::facts::Availability;
 
 /// Nodes whose capacities are summed up: sums visit the tasks of each.
 const MOST_SUMMED: usize = 5_000;

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::{AgreementId, NodeId, PolicyId, ServiceKey};
+use evenkeel_planner_record::{agreement::Agreement, facts::ObservedFailure, report::Blocked};
 use jiff::Timestamp;
 
 use super::{Liveness, Model};
-use crate::{agreement::Agreement, facts::ObservedFailure, report::Blocked};
 
 /// Exits that make a crash loop.
 const LOOP_EXITS: usize = 3;
@@ -92,8 +92,10 @@ impl Model {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_planner_record::facts::NodeStatusFacts;
+
     use super::*;
-    use crate::{event::Event, facts::NodeStatusFacts, group_fixture::running_group, model::Observed};
+    use crate::{event::Event, group_fixture::running_group, model::Observed};
 
     fn failure(agreement: &Agreement, recent_exits: &[i64]) -> ObservedFailure {
         ObservedFailure {
@@ -133,7 +135,8 @@ mod tests {
     fn agbot_that_takes_over_reads_again_what_does_not_run() {
         let (mut model, now) = running_group(&["a", "b"]);
         let agreement = model.agreements().next().unwrap().clone();
-        let (node, after) = (agreement.node.clone(), |secs: u64| crate::time::later(now, secs));
+        let (node, after) =
+            (agreement.node.clone(), |secs: u64| evenkeel_planner_record::time::later(now, secs));
         let status = NodeStatusFacts { reported_at: Some(after(1)), ..NodeStatusFacts::default() };
         let read = Event::NodeStatusChanged { node: node.clone(), status: Some(Box::new(status.clone())) };
         let broken_after = model.settings.update.broken_after_secs;
@@ -165,7 +168,7 @@ mod tests {
         let (mut model, now) = running_group(&["a", "b"]);
         let agreement = model.agreements().next().unwrap().clone();
         let facts = model.nodes[&agreement.node].facts.clone();
-        let node = Box::new(crate::facts::NodeFacts { is_stopped: true, ..facts });
+        let node = Box::new(evenkeel_planner_record::facts::NodeFacts { is_stopped: true, ..facts });
         model.apply(&Event::NodeChanged { node }, now);
         assert_eq!(model.observed(&agreement, now), Observed::Absent);
         assert!(matches!(model.liveness(&agreement.node, now), Liveness::Down { .. }));

@@ -7,11 +7,11 @@ use std::ops::Bound;
 
 use evenkeel_domain::policy::constraint::Expression;
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId};
+use evenkeel_planner_record::{facts::Availability, node_record::NodeRecord};
 use jiff::Timestamp;
 use roaring::RoaringBitmap;
 
 use super::{Liveness, Model, Observed};
-use crate::{facts::Availability, node_record::NodeRecord};
 
 /// Whether the agent of a node can be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

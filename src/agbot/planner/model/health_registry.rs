@@ -6,15 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_domain::orchestration::HealthPolicy;
 use evenkeel_ids::{GroupId, NodeId, PolicyId, TaskId};
+use evenkeel_planner_record::{
+    health::{Entity, HealthRound, Registration},
+    lease::Lease,
+    workload::{DesiredState, Task},
+};
 use jiff::Timestamp;
 
 use super::Model;
-use crate::{
-    health::{Entity, HealthRound, Registration},
-    lease::Lease,
-    plan::UnitEvent,
-    workload::{DesiredState, Task},
-};
+use crate::plan::UnitEvent;
 
 /// Counts of the checks and recoveries of this agbot.
 ///

@@ -6,10 +6,10 @@
 
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::time::{later, secs_since};
 use jiff::Timestamp;
 
 use super::Model;
-use crate::time::{later, secs_since};
 
 /// Longest pause between two reads of heartbeats.
 const LONGEST_PERIOD_SECS: u64 = 10;

@@ -5,10 +5,12 @@
 //! and that counts as healthy. Source: orchestration C4.2, C6.
 
 use evenkeel_ids::{NodeId, TaskId};
+use evenkeel_planner_record::workload::{
+    EndedCommand, PeerVotes, Probe, RecoveryCommand, ReportedHealth, Task, WorkflowCall,
+};
 use jiff::Timestamp;
 
 use super::{Liveness, Model};
-use crate::workload::{EndedCommand, PeerVotes, Probe, RecoveryCommand, ReportedHealth, Task, WorkflowCall};
 
 /// A task for which the hub has something to do.
 #[derive(Debug, Clone, Copy)]

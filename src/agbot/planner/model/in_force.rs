@@ -5,9 +5,9 @@
 //! Source: orchestration B11.7.
 
 use evenkeel_ids::PolicyId;
+use evenkeel_planner_record::facts::DeploymentPolicyFacts;
 
 use super::Model;
-use crate::facts::DeploymentPolicyFacts;
 
 impl Model {
     /// Returns a policy as a client wrote it last.

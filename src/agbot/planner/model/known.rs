@@ -85,14 +85,14 @@ impl Model {
 mod tests {
     use evenkeel_domain::policy::{ExternalPolicy, Property};
     use evenkeel_ids::NodeId;
-
-    use super::*;
-    use crate::{
-        event::Event,
+    use evenkeel_planner_record::{
         facts::{NodeFacts, NodePolicyFacts},
         fixture::at,
         settings::PlannerSettings,
     };
+
+    use super::*;
+    use crate::event::Event;
 
     fn model() -> Model {
         let mut model = Model::new(PlannerSettings::default());

@@ -46,22 +46,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use candidates::Indexes;
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
-use health_registry::HealthRegistry;
-use hearing::Hearing;
-use jiff::Timestamp;
-use reported::Repetition;
-use workload_records::WorkloadRecords;
-
-use crate::{
+use evenkeel_planner_record::{
     agreement::Agreement,
     catalog::Catalog,
     claims::{Claim, ClaimKey},
-    command::{Action, CommandKey, Decision},
     departure::Departures,
     facts::{DeploymentPolicyFacts, HaGroupFacts, ServiceFacts, ServicePolicyFacts},
     health::HealthRecords,
     lease::Lease,
-    matching::Consumers,
     node_record::NodeRecord,
     other_agbots::OtherAgbots,
     report::{Blocked, Placement, Report},
@@ -71,6 +63,16 @@ use crate::{
     time::later,
     usage::{Backoff, WorkloadUsage},
     workload::{Part, UnitId},
+};
+use health_registry::HealthRegistry;
+use hearing::Hearing;
+use jiff::Timestamp;
+use reported::Repetition;
+use workload_records::WorkloadRecords;
+
+use crate::{
+    command::{Action, CommandKey, Decision},
+    matching::Consumers,
 };
 
 pub use apply::ENDED_MEMORY_SECS;

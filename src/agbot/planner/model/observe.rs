@@ -3,15 +3,15 @@
 //!
 //! Source: orchestration 1.8, 1.9, B3.
 
-use jiff::Timestamp;
-
-use super::{Model, Observed};
-use crate::{
+use evenkeel_planner_record::{
     agreement::{Agreement, AgreementState, STOP_CONFIRMATION_SECS},
     report::Blocked,
     time::later,
     workload::{Ending, Task, TaskReport, TaskState, Workload},
 };
+use jiff::Timestamp;
+
+use super::{Model, Observed};
 
 /// A task as it is seen now.
 #[derive(Debug, Default)]

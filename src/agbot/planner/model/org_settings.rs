@@ -5,9 +5,9 @@
 use std::sync::LazyLock;
 
 use evenkeel_domain::orchestration::{BufferUse, org_settings::OrgSettings};
+use evenkeel_planner_record::{settings::UnitSettings, workload::HubDefaults};
 
 use super::Model;
-use crate::{settings::UnitSettings, workload::HubDefaults};
 
 /// Reports arrive within this time after a start of an agbot or the return of a node, unless the rejoin grace period is shorter.
 const SETTLING_SECS: u64 = 15;
@@ -96,12 +96,11 @@ impl Model {
 #[cfg(test)]
 mod tests {
     use evenkeel_ids::NodeId;
+    use evenkeel_planner_record::{fixture::at, settings::PlannerSettings};
     use serde_json::json;
 
     use super::*;
-    use crate::{
-        event::Event, fixture::at, group_fixture::running_group, model::Liveness, settings::PlannerSettings,
-    };
+    use crate::{event::Event, group_fixture::running_group, model::Liveness};
 
     fn set(model: &mut Model, org: &str, settings: serde_json::Value) {
         let settings = Box::new(OrgSettings::read(settings).expect("the settings are valid"));

@@ -1,15 +1,17 @@
 //! Applies the outcome of a command: the model's records follow the database's.
 
+use evenkeel_planner_record::{
+    agreement::{Agreement, PendingUpdate},
+    health::Entity,
+    time::later,
+    workload::UnitId,
+};
 use jiff::Timestamp;
 
 use super::Model;
 use crate::{
-    agreement::{Agreement, PendingUpdate},
     command::{Action, Command},
     event::Outcome,
-    health::Entity,
-    time::later,
-    workload::UnitId,
 };
 
 /// A refused command is retried after this time: the executor's view and the model differ for a moment.

@@ -10,11 +10,11 @@ use evenkeel_domain::policy::{
     Property, PropertyList,
     constraint::{Expression, Operator, Predicate},
 };
+use evenkeel_planner_record::stable_hash::stable_hash;
 use hashbrown::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::index::{is_regular, words};
-use crate::stable_hash::stable_hash;
 
 /// The index.
 ///

@@ -4,13 +4,13 @@
 //! its reply is read again, because a reply stays in the mailbox until it is acknowledged.
 
 use evenkeel_ids::{AgreementId, NodeId};
-use jiff::Timestamp;
-
-use super::Model;
-use crate::{
+use evenkeel_planner_record::{
     agreement::{Agreement, AgreementState, STOP_CONFIRMATION_SECS},
     time::secs_since,
 };
+use jiff::Timestamp;
+
+use super::Model;
 
 /// Number of times a proposal is sent at once after a cancel. Nodes process the two messages concurrently and drop a proposal
 /// that overtakes the cancel of the previous agreement; the second one comes after the work on the first.

@@ -5,22 +5,24 @@ use std::collections::BTreeSet;
 use evenkeel_domain::review::{self, Finding};
 use evenkeel_ids::AgbotId;
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
-use jiff::Timestamp;
-
-use super::Model;
-use crate::{
+use evenkeel_planner_record::{
     agreement::{Agreement, AgreementState, CancelReason, STOP_CONFIRMATION_SECS},
     claims::{Claim, Scope},
-    command::CommandKey,
     facts::{
         Availability, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodeMonitorState, NodeStatusFacts,
         ServiceFacts,
     },
-    matching::{Consumer, Consumers, consumer},
     node_record::NodeRecord,
     other_agbots::OtherAgbots,
     report::{Blocked, FrozenLevel},
     time::{is_ahead, later, secs_since},
+};
+use jiff::Timestamp;
+
+use super::Model;
+use crate::{
+    command::CommandKey,
+    matching::{Consumer, Consumers, consumer},
 };
 
 /// The announcement of an absence is itself a sign that the agent is there; so is what arrives together with it.

@@ -6,16 +6,16 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, TaskId};
-
-use super::Model;
-use crate::{
+use evenkeel_planner_record::{
     agreement::{Agreement, AgreementState, PendingUpdate},
     blocklist::BlocklistKey,
     claims::{Claim, ClaimKey, Scope},
-    event::Event,
     health::Entity,
     rollout::Rollout,
 };
+
+use super::Model;
+use crate::event::Event;
 
 /// Keys of the records that the model holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

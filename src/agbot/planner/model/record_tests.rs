@@ -1,7 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::*;
-use crate::{
+use evenkeel_planner_record::{
     agreement::CancelReason,
     claims::ReleaseReason,
     facts::{DeploymentOverrides, HaGroupFacts},
@@ -9,6 +8,8 @@ use crate::{
     rollout::RolloutState,
     settings::PlannerSettings,
 };
+
+use super::*;
 
 fn agreement() -> Agreement {
     fixture::agreement("n")
@@ -28,7 +29,7 @@ fn rollout(state: RolloutState) -> Rollout {
         last_node: None,
         previous_version: None,
         previous_overrides: DeploymentOverrides::default(),
-        durations: crate::rollout::StepDurations::default(),
+        durations: evenkeel_planner_record::rollout::StepDurations::default(),
         rollback: None,
         revision: 1,
         state,

@@ -5,16 +5,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{NodeId, PolicyId};
-use jiff::Timestamp;
-
-use super::{Liveness, Model, Observed, workload_records::UnitRecord};
-use crate::{
+use evenkeel_planner_record::{
     agreement::Agreement,
     goal::StartMode,
-    place::{NodeAffinity, SoftViolations, UnitNode},
     report::Blocked,
     workload::{Partner, Slot, SlotTasks, Task, TaskState, UnitId, Workload},
 };
+use jiff::Timestamp;
+
+use super::{Liveness, Model, Observed, workload_records::UnitRecord};
+use crate::place::{NodeAffinity, SoftViolations, UnitNode};
 
 /// References between workloads, and the pairs to be tested again.
 #[derive(Debug, Clone, Default)]

@@ -1,14 +1,14 @@
 //! Compares the agreements that nodes report with the records.
 
 use evenkeel_ids::{AgreementId, NodeId, PolicyId};
-use jiff::Timestamp;
-
-use super::{Liveness, Model};
-use crate::{
+use evenkeel_planner_record::{
     agreement::{Agreement, AgreementState, CancelReason, STOP_CONFIRMATION_SECS},
     node_record::NodeRecord,
     time::later,
 };
+use jiff::Timestamp;
+
+use super::{Liveness, Model};
 
 /// Longest interval between two repetitions of a cancel.
 const LONGEST_PAUSE_SECS: u64 = 600;

@@ -10,14 +10,14 @@ use std::{
 
 use evenkeel_domain::orchestration::capacity::Amounts;
 use evenkeel_ids::{NodeId, OrgId, PolicyId, TaskId};
+use evenkeel_planner_record::{
+    node_record::NodeRecord,
+    workload::{Slot, SlotTasks, Task, UnitId, Workload},
+};
 use jiff::Timestamp;
 
 use super::Model;
-use crate::{
-    node_record::NodeRecord,
-    place::{Buffer, Metric, NodeRoom, loading},
-    workload::{Slot, SlotTasks, Task, UnitId, Workload},
-};
+use crate::place::{Buffer, Metric, NodeRoom, loading};
 
 /// Capacities that a node without its own has by a property: the name, the property, and what one of it is.
 const BY_PROPERTY: [(&str, &str, f64); 2] =

@@ -6,9 +6,11 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::{GroupId, NodeId};
+use evenkeel_planner_record::workload::{
+    NodeScope, Part, SlotTasks, UnitId, Workload, WorkloadUnit, workload_units,
+};
 
 use super::Model;
-use crate::workload::{NodeScope, Part, SlotTasks, UnitId, Workload, WorkloadUnit, workload_units};
 
 impl Model {
     /// Returns the workload units that a workload has now.

@@ -5,14 +5,14 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::{NodeId, OrgId};
-use jiff::Timestamp;
-
-use super::Model;
-use crate::{
+use evenkeel_planner_record::{
     facts::{HaGroupFacts, PolicyOrchestration},
     statistics::NodeStatistics,
     workload::{UnitId, Workload},
 };
+use jiff::Timestamp;
+
+use super::Model;
 
 impl Model {
     /// Brings the statistics in the tables up to date, where nodes are ranked by them. They change no decision that was made (B4).

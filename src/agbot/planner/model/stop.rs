@@ -2,13 +2,13 @@
 //!
 //! Source: orchestration A2, P1; engine 6 (P1 against B10).
 
-use jiff::Timestamp;
-
-use super::Model;
-use crate::{
+use evenkeel_planner_record::{
     agreement::{Agreement, AgreementState, STOP_CONFIRMATION_SECS},
     time::secs_since,
 };
+use jiff::Timestamp;
+
+use super::Model;
 
 impl Model {
     /// Returns when an agreement ended whose instance may still run, however long ago that was.

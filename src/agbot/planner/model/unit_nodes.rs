@@ -12,16 +12,18 @@ use evenkeel_domain::{
     review::check_expression,
 };
 use evenkeel_ids::{GroupId, NodeId};
+use evenkeel_planner_record::{
+    facts::{DeploymentPolicyFacts, NodeMonitorState, NodeType},
+    node_record::NodeRecord,
+    report::{Blocked, FrozenLevel},
+    workload::{Failure, Instance, UnitId, Workload, WorkloadUnit},
+};
 use jiff::Timestamp;
 
 use super::{Liveness, Model, selection};
 use crate::{
-    facts::{DeploymentPolicyFacts, NodeMonitorState, NodeType},
     matching,
-    node_record::NodeRecord,
     place::{NodeMarks, NodeState, Sparse, UnitNode, Verdict},
-    report::{Blocked, FrozenLevel},
-    workload::{Failure, Instance, UnitId, Workload, WorkloadUnit},
 };
 
 /// The rows of a workload on nodes.
@@ -223,11 +225,10 @@ fn property<'a>(properties: &'a PropertyList, name: &str) -> Option<Value<'a>> {
 mod tests {
     use evenkeel_domain::policy::{ExternalPolicy, Property};
     use evenkeel_ids::PolicyId;
+    use evenkeel_planner_record::{facts::NodePolicyFacts, fixture::deployment_policy};
 
     use super::*;
-    use crate::{
-        event::Event, facts::NodePolicyFacts, fixture::deployment_policy, group_fixture::running_group,
-    };
+    use crate::{event::Event, group_fixture::running_group};
 
     fn failure(version: u64) -> Failure {
         Failure { message: "failed".into(), version, is_of_stop: false }

@@ -6,12 +6,12 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::{NodeId, OrgId, PolicyId};
-
-use super::Model;
-use crate::{
+use evenkeel_planner_record::{
     claims::{Claim, Scope},
     health::Entity,
 };
+
+use super::Model;
 
 impl Model {
     /// Returns the organizations that could not be read since the start.

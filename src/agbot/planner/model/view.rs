@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{GroupId, NmpId, NodeId, PatternId, PolicyId, ServiceId};
+use evenkeel_planner_record::claims::{Claim, Purpose, Scope};
 use jiff::Timestamp;
 
 use super::{Model, Observed};
-use crate::claims::{Claim, Purpose, Scope};
 
 /// The ids of everything the model holds of the exchange.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

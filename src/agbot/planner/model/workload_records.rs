@@ -6,20 +6,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_domain::orchestration::capacity::Amounts;
 use evenkeel_ids::{GroupId, NodeId, PolicyId, TaskId};
-use jiff::Timestamp;
-
-use crate::{
-    command::{Action, Decision, UnitReport},
+use evenkeel_planner_record::{
     facts::DeploymentPolicyFacts,
     lease::Lease,
-    matching::Consumers,
-    place::NodeTable,
     report::{Blocked, EliminationReport},
     time::later,
     workload::{
         Cause, HubReport, Instance, NodeScope, ReportedHealth, Slot, SlotTasks, Slots, Step, Task, UnitId,
         Workload, WorkloadRecord,
     },
+};
+use jiff::Timestamp;
+
+use crate::{
+    command::{Action, Decision, UnitReport},
+    matching::Consumers,
+    place::NodeTable,
 };
 
 use super::{HealthTasks, blocklist::Blocklist, relations::Relations};

@@ -6,6 +6,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{NodeId, PolicyId, TaskId};
+use evenkeel_planner_record::{
+    agreement::Agreement,
+    claims::{Claim, Phase, Scope},
+    facts::{Availability, DeploymentPolicyFacts},
+    report::Blocked,
+    workload::{
+        Cause, Instance, InstanceSummary, NodeScope, Part, Step, Task, UnitId, Workload, WorkloadRecord,
+        WorkloadUnit,
+    },
+};
 use jiff::Timestamp;
 
 use super::{
@@ -13,18 +23,10 @@ use super::{
     workload_records::{DecisionCounts, KnownSpec, KnownWorkload, UnitRecord},
 };
 use crate::{
-    agreement::Agreement,
-    claims::{Claim, Phase, Scope},
     event::Event,
-    facts::{Availability, DeploymentPolicyFacts},
     matching::Consumers,
     place::{NodeTable, UnitNode},
     plan::{INITIAL_PASS, StoredPlan},
-    report::Blocked,
-    workload::{
-        Cause, Instance, InstanceSummary, NodeScope, Part, Step, Task, UnitId, Workload, WorkloadRecord,
-        WorkloadUnit,
-    },
 };
 
 /// An instance that is to be updated, or to leave a drained node, and may not yet.
@@ -92,7 +94,8 @@ impl Model {
             Some(_) if !is_stopping => Phase::Starting,
             _ => Phase::Stopping,
         };
-        if let Some(version) = record.spec(wanted).and_then(|spec| crate::usage::best_version(&spec.versions))
+        if let Some(version) =
+            record.spec(wanted).and_then(|spec| evenkeel_planner_record::usage::best_version(&spec.versions))
         {
             shown.version.clone_from(&version.version);
         }
@@ -428,7 +431,7 @@ impl Model {
         record: &WorkloadRecord,
         facts: &DeploymentPolicyFacts,
     ) -> BTreeMap<u64, KnownSpec> {
-        let prepare = |(number, spec): &(u64, crate::workload::TaskSpec)| {
+        let prepare = |(number, spec): &(u64, evenkeel_planner_record::workload::TaskSpec)| {
             let policy = spec.of_policy(facts);
             let versions = policy.versions.iter().map(|entry| entry.version.as_str()).collect();
             let consumers: Consumers = self.consumers_of(&policy, &versions);
@@ -576,7 +579,7 @@ impl Model {
 fn belongs(
     workload: &Workload,
     unit_id: &UnitId,
-    record: &crate::node_record::NodeRecord,
+    record: &evenkeel_planner_record::node_record::NodeRecord,
     is_selected: bool,
 ) -> bool {
     let node = &record.facts.id;

@@ -6,9 +6,8 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 use evenkeel_domain::orchestration::capacity::Amounts;
 use evenkeel_ids::{NodeId, TaskId};
+use evenkeel_planner_record::workload::{DesiredState, SlotTasks, Task};
 use roaring::RoaringBitmap;
-
-use crate::workload::{DesiredState, SlotTasks, Task};
 
 /// Use of the buffer in the capacities of nodes by a decision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]

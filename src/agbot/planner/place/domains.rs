@@ -7,13 +7,13 @@ use std::{
     sync::Arc,
 };
 
-use roaring::RoaringBitmap;
-
-use super::{UnitNode, Violations};
-use crate::{
+use evenkeel_planner_record::{
     report::Constraint,
     workload::{Priorities, Priority},
 };
+use roaring::RoaringBitmap;
+
+use super::{UnitNode, Violations};
 
 /// One domain at one level.
 #[derive(Debug, Clone)]

@@ -4,10 +4,10 @@
 
 use std::borrow::Cow;
 
+use evenkeel_planner_record::report::Constraint;
 use roaring::RoaringBitmap;
 
 use super::{Buffer, FullNodes, NodeTable};
-use crate::report::Constraint;
 
 /// The nodes that one constraint removed.
 #[derive(Debug, Clone, PartialEq)]

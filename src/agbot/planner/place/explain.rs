@@ -3,9 +3,11 @@
 //! Source: orchestration D3.
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::report::{
+    Blocked, Constraint, EliminatedNode, EliminationReport, ExplainedStage, UnplacedCause,
+};
 
 use super::{Buffer, Elimination, NodeTable, Placed};
-use crate::report::{Blocked, Constraint, EliminatedNode, EliminationReport, ExplainedStage, UnplacedCause};
 
 /// Nodes that are listed for one constraint.
 const EXAMPLE_COUNT: usize = 100;

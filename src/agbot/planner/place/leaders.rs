@@ -2,11 +2,12 @@
 //!
 //! Source: orchestration A1, A6 (placement); engine 6.
 
-use super::{Elimination, NodeTable, Ranking, spread};
-use crate::{
+use evenkeel_planner_record::{
     goal::{self, Leaders},
     workload::{NodeOrder, UnitId, Workload},
 };
+
+use super::{Elimination, NodeTable, Ranking, spread};
 
 /// Returns the leaders; none when every node is one. `has_task`: whether a node has an instance.
 pub(crate) fn leaders_of(

@@ -7,6 +7,7 @@ use std::{
     collections::{BTreeMap, BinaryHeap, VecDeque},
 };
 
+use evenkeel_planner_record::{report::Constraint, workload::Priority};
 use roaring::RoaringBitmap;
 
 use super::{
@@ -14,7 +15,6 @@ use super::{
     domains::{Admission, Spread},
     violations::Weight,
 };
-use crate::{report::Constraint, workload::Priority};
 
 /// So many tasks are placed by a scan of every key for each of them; for more, the keys are ordered once.
 const FEW: usize = 4;

@@ -5,15 +5,15 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::NodeId;
-use roaring::RoaringBitmap;
-use sha2::{Digest, Sha256};
-
-use super::{NodeTable, Violations};
-use crate::{
+use evenkeel_planner_record::{
     report::Constraint,
     statistics::NodeStatistics,
     workload::{NodeOrder, PlacementRules, Priority, UnitId},
 };
+use roaring::RoaringBitmap;
+use sha2::{Digest, Sha256};
+
+use super::{NodeTable, Violations};
 
 /// The key of a node: smaller is better; ties are broken by the scope order.
 pub(super) type Key = ([u64; 4], u32);

@@ -5,17 +5,17 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::{
+    report::Constraint,
+    statistics::NodeStatistics,
+    workload::{PlacementRules, Priorities, Priority},
+};
 use roaring::RoaringBitmap;
 
 use super::{
     Buffer, DomainRules, Packing, UnitNode, Violations,
     domains::{Domains, Spread},
     violations::Weight,
-};
-use crate::{
-    report::Constraint,
-    statistics::NodeStatistics,
-    workload::{PlacementRules, Priorities, Priority},
 };
 
 /// Rules by which the nodes of a workload unit are tested.

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::{NodeId, PolicyId};
-use roaring::RoaringBitmap;
-
-use super::*;
-use crate::{
+use evenkeel_planner_record::{
     facts::Availability,
     fixture::at,
     report::{Blocked, Constraint, FrozenLevel, UnplacedCause},
     statistics::{NodeStatistics, Space},
     workload::{NodeOrder, PlacementRules, UnitId, Workload},
 };
+use roaring::RoaringBitmap;
+
+use super::*;
 
 fn nodes(count: usize) -> Vec<UnitNode> {
     (1..=count).map(|number| UnitNode::new(NodeId::new("o", &format!("n{number}")))).collect()

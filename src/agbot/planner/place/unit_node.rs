@@ -5,17 +5,17 @@
 use std::sync::Arc;
 
 use evenkeel_ids::{GroupId, NodeId};
+use evenkeel_planner_record::{
+    blocklist::BlocklistKey,
+    facts::{Availability, Guardian, NodeMonitorState},
+    report::{Blocked, Constraint, FrozenLevel},
+    statistics::NodeStatistics,
+};
 use jiff::Timestamp;
 
 use super::{
     Buffer, NodeAffinity, NodeRoom,
     sparse::{Sparse, Usual},
-};
-use crate::{
-    blocklist::BlocklistKey,
-    facts::{Availability, Guardian, NodeMonitorState},
-    report::{Blocked, Constraint, FrozenLevel},
-    statistics::NodeStatistics,
 };
 
 /// The outcome of a test outside of the engine.

@@ -2,11 +2,12 @@
 //!
 //! Source: orchestration D5.
 
-use super::SoftViolations;
-use crate::{
+use evenkeel_planner_record::{
     report::Constraint,
     workload::{CONFIGURABLE, Priority, position},
 };
+
+use super::SoftViolations;
 
 /// Violations by an instance on a node of constraints that are not hard.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]

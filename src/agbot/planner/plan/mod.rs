@@ -9,15 +9,15 @@ pub use stored::{Neighbors, StoredPlan, neighbors};
 use std::{borrow::Cow, collections::BTreeMap};
 
 use evenkeel_ids::{NodeId, TaskId};
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
-
-use crate::{
+use evenkeel_planner_record::{
     blocklist::BlocklistChanges,
-    change::Permit,
     report::{Blocked, EliminationReport},
     workload::{DesiredState, Slot, Step, Task, UpdateStatus, Versions},
 };
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::change::Permit;
 
 /// A change of one task.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{NodeId, PolicyId, TaskId};
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
-
-use super::UnitEvent;
-use crate::{
+use evenkeel_planner_record::{
     agreement::Agreement,
     blocklist::BlocklistChanges,
-    change::{CommittedRows, Permit},
     claims::{Claim, ClaimRequest},
     report::Blocked,
     workload::{Instance, Part, Partner, Slot, Task, UnitId, WorkloadRecord},
 };
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::UnitEvent;
+use crate::change::{CommittedRows, Permit};
 
 /// The changes of a workload unit, all in one transaction.
 ///

@@ -5,21 +5,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{GroupId, NodeId, TaskId};
+use evenkeel_planner_record::{
+    claims::Scope,
+    report::{Blocked, EliminationReport},
+    settings::UpdateOrder,
+    workload::{
+        Cause, Change, DesiredState, Ending, Part, ReportedHealth, Slot, SlotTasks, Slots, Step, Task,
+        TaskState, UpdateStatus, Workload,
+    },
+};
 use jiff::Timestamp;
 
 use super::{plan_removal, plan_unit};
 use crate::{
     change::GroupState,
-    claims::Scope,
     place::{NodeTable, loading_tasks},
     plan::{TaskChange, UnitPlan},
-    report::{Blocked, EliminationReport},
-    settings::UpdateOrder,
     unit_pass::UnitFacts,
-    workload::{
-        Cause, Change, DesiredState, Ending, Part, ReportedHealth, Slot, SlotTasks, Slots, Step, Task,
-        TaskState, UpdateStatus, Workload,
-    },
 };
 
 /// Plans after which a dry run ends even if more would happen.

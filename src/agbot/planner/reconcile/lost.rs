@@ -4,17 +4,16 @@
 //! Source: orchestration B9.2, B9.3, B8 (deleted nodes).
 
 use evenkeel_ids::TaskId;
-use jiff::Timestamp;
-
-use crate::{
+use evenkeel_planner_record::{
     facts::Availability,
     goal::StartMode,
-    place::UnitNode,
     report::Blocked,
     time::{later, secs_since},
-    unit_pass::UnitPass,
     workload::{Cause, DesiredState, Slot, Task},
 };
+use jiff::Timestamp;
+
+use crate::{place::UnitNode, unit_pass::UnitPass};
 
 /// Time after the return of a node within which it reports what ended while it was lost.
 const REPORT_SECS: u64 = 120;

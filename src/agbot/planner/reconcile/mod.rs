@@ -13,6 +13,7 @@ mod slot;
 
 use std::collections::BTreeSet;
 
+use evenkeel_planner_record::workload::Slot;
 use jiff::Timestamp;
 
 use crate::{
@@ -20,7 +21,6 @@ use crate::{
     supervise,
     unit_pass::{UnitFacts, UnitPass},
     user_action,
-    workload::Slot,
 };
 
 pub use dry_run::{DryRun, ExpectedChange, ExpectedKind, dry_removal, dry_run};

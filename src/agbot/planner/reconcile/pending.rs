@@ -5,16 +5,18 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::{
+    report::{Blocked, Constraint},
+    settings::UpdateOrder,
+    time::later,
+    workload::{Cause, Change, Step, Task},
+};
 use jiff::Timestamp;
 
 use super::lost;
 use crate::{
     place::{self, Buffer, Placed, Want},
-    report::{Blocked, Constraint},
-    settings::UpdateOrder,
-    time::later,
     unit_pass::{UnitPass, has_stayed, ready_at, shortage},
-    workload::{Cause, Change, Step, Task},
 };
 
 /// Workloads that the reason of a wait names.

@@ -3,18 +3,20 @@
 //! Source: orchestration D8 (b), D9.5.
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::{
+    time::later,
+    workload::{Cause, Slot, Task},
+};
 use jiff::Timestamp;
 use roaring::RoaringBitmap;
 
 use super::slot::relocate_to;
 use crate::{
     place::Buffer,
-    time::later,
     unit_pass::{
         UnitPass,
         snapshot::{self, can_take},
     },
-    workload::{Cause, Slot, Task},
 };
 
 /// Moves one instance, if the last such move was long enough ago and everything else is at rest.

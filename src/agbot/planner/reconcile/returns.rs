@@ -3,18 +3,20 @@
 //! Where they were is kept by [`crate::unit_pass::snapshot`]. Source: orchestration D8 (a), D9.
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::{
+    report::Blocked,
+    settings::UpdateOrder,
+    workload::{Cause, Change, Slot, Step, Task},
+};
 
 use super::slot::relocate_to;
 use crate::{
     place::Buffer,
-    report::Blocked,
-    settings::UpdateOrder,
     supervise,
     unit_pass::{
         UnitPass,
         snapshot::{can_take, is_in_upgrade, is_updating},
     },
-    workload::{Cause, Change, Slot, Step, Task},
 };
 
 /// Brings back what is away from its node, once that is upgraded.

@@ -8,19 +8,21 @@ use std::{
 };
 
 use evenkeel_ids::{GroupId, NodeId};
+use evenkeel_planner_record::{
+    goal::StartMode,
+    report::{Blocked, Constraint, FrozenLevel},
+    settings::UpdateOrder,
+    time::later,
+    workload::{ActionGoal, Cause, Change, Slot, Step, Task},
+};
 use roaring::RoaringBitmap;
 use serde_json::json;
 
 use crate::{
     change::GateFacts,
-    goal::StartMode,
     place::Elimination,
-    report::{Blocked, Constraint, FrozenLevel},
-    settings::UpdateOrder,
     slots::{self, SlotCondition},
-    time::later,
     unit_pass::UnitPass,
-    workload::{ActionGoal, Cause, Change, Slot, Step, Task},
 };
 
 /// Removes the slots of a stopped workload that had another mode.

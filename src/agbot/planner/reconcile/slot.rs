@@ -4,23 +4,25 @@
 
 use evenkeel_domain::orchestration::{OnExhausted, OnViolation, RestartCondition};
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::{
+    facts::Availability,
+    report::{Blocked, Constraint, FrozenLevel},
+    settings::UpdateOrder,
+    time::later,
+    workload::{ActionGoal, Cause, Change, DesiredState, Part, Slot, Step, Task, UpdateState},
+};
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::lost;
 use crate::{
     change::Gate,
-    facts::Availability,
     place::{Elimination, UnitNode},
-    report::{Blocked, Constraint, FrozenLevel},
-    settings::UpdateOrder,
     supervise::tasks_to_delete,
-    time::later,
     unit_pass::{
         self, RestartVerdict, UnitPass,
         failed_start::{is_failed_start, start_deadline},
     },
-    workload::{ActionGoal, Cause, Change, DesiredState, Part, Slot, Step, Task, UpdateState},
 };
 
 /// A problem of a wanted task.

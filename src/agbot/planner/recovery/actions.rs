@@ -4,20 +4,22 @@
 
 use evenkeel_domain::orchestration::health_policy::{ActionKind, HealthPolicy};
 use evenkeel_ids::NodeId;
-use serde_json::json;
-
-use super::{recover::NEXT_ON_NODE_SECS, workflow};
-use crate::{
+use evenkeel_planner_record::{
     facts::Availability,
-    place::{NodeState, UnitNode},
     report::{Blocked, Constraint},
     settings::UpdateOrder,
     time::later,
-    unit_pass::{UnitPass, examine, running_member},
     workload::{
         Cause, Change, DesiredState, PreparedAction, Recovery, RecoveryCommand, Task, TaskHealth,
         WorkflowCall,
     },
+};
+use serde_json::json;
+
+use super::{recover::NEXT_ON_NODE_SECS, workflow};
+use crate::{
+    place::{NodeState, UnitNode},
+    unit_pass::{UnitPass, examine, running_member},
 };
 
 /// Returns why the instance of a task is recovered, for the gate table.

@@ -3,14 +3,14 @@
 //! Source: orchestration C7.
 
 use evenkeel_domain::orchestration::{HealthPolicy, health_policy::ActionKind};
+use evenkeel_planner_record::{
+    time::later,
+    workload::{EndedCommand, EndedOrder, PreparedAction, Probe, Recovery, Task, TaskHealth},
+};
 use jiff::Timestamp;
 
 use super::recover;
-use crate::{
-    time::later,
-    unit_pass::UnitPass,
-    workload::{EndedCommand, EndedOrder, PreparedAction, Probe, Recovery, Task, TaskHealth},
-};
+use crate::unit_pass::UnitPass;
 
 /// Time in which a node learns of a check and its result is reported, in seconds.
 pub(crate) const REPORT_SECS: u64 = 30;

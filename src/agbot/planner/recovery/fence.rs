@@ -2,11 +2,9 @@
 //!
 //! Whether an instance may still run is decided by [`crate::unit_pass::unfenced`]. Source: orchestration C8.
 
-use crate::{
-    report::Blocked,
-    unit_pass::{UnitPass, is_confirmed, lease_secs, may_run},
-    workload::Task,
-};
+use evenkeel_planner_record::{report::Blocked, workload::Task};
+
+use crate::unit_pass::{UnitPass, is_confirmed, lease_secs, may_run};
 
 /// Reports that the instances for which a start had to wait are fenced, or that they cannot be: by the end of a lease on a lost node, by a
 /// stop that is confirmed on one that is reached.

@@ -5,13 +5,13 @@
 
 use evenkeel_domain::orchestration::HealthPolicy;
 use evenkeel_ids::GroupId;
-
-use super::{check, recover};
-use crate::{
+use evenkeel_planner_record::{
     health::MemberRecovery,
-    unit_pass::UnitPass,
     workload::{ActionGoal, EndedOrder, GroupOrder, PreparedAction, Recovery, Slot, TaskHealth, UserAction},
 };
+
+use super::{check, recover};
+use crate::unit_pass::UnitPass;
 
 /// The order to recover the member of a slot.
 #[derive(Debug, Clone, Copy)]

@@ -7,11 +7,9 @@ use std::ops::Bound;
 
 use evenkeel_domain::orchestration::health_policy::{DetectionMode, DetectionType, HealthPolicy};
 use evenkeel_ids::GroupId;
+use evenkeel_planner_record::workload::{Peer, PeerWatch, Probe, Task};
 
-use crate::{
-    unit_pass::{Circle, UnitPass},
-    workload::{Peer, PeerWatch, Probe, Task},
-};
+use crate::unit_pass::{Circle, UnitPass};
 
 /// Members that one agent examines at most.
 const MOST_PEERS: usize = 4;

@@ -6,6 +6,14 @@
 
 use evenkeel_domain::orchestration::health_policy::{ActionKind, DetectionType, HealthPolicy};
 use evenkeel_ids::TaskId;
+use evenkeel_planner_record::{
+    health::detect::{self, Failure, Verdict},
+    time::later,
+    workload::{
+        Cause, DesiredState, EndedOrder, LifecycleEvent, PreparedAction, Recovery, Slot, Supervision, Task,
+        TaskHealth,
+    },
+};
 use serde_json::json;
 
 use super::{
@@ -16,15 +24,7 @@ use super::{
     retry::retry_pause,
     workflow,
 };
-use crate::{
-    health::detect::{self, Failure, Verdict},
-    time::later,
-    unit_pass::{UnitPass, examine},
-    workload::{
-        Cause, DesiredState, EndedOrder, LifecycleEvent, PreparedAction, Recovery, Slot, Supervision, Task,
-        TaskHealth,
-    },
-};
+use crate::unit_pass::{UnitPass, examine};
 
 /// Time after which a member checks again whether it is the next to be recovered on its node.
 pub(super) const NEXT_ON_NODE_SECS: u64 = 5;

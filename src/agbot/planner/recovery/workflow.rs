@@ -5,9 +5,8 @@
 
 use evenkeel_domain::orchestration::health_policy::TemplateValues;
 use evenkeel_ids::{AgreementId, NodeId};
+use evenkeel_planner_record::workload::{LifecycleEvent, Task, Workflow, WorkflowCall};
 use serde_json::{Map, Value, json};
-
-use crate::workload::{LifecycleEvent, Task, Workflow, WorkflowCall};
 
 /// Longest wait for a response when the policy sets none, in seconds.
 const DEFAULT_TIMEOUT_SECS: u64 = 30;

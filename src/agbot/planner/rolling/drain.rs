@@ -5,21 +5,18 @@
 //! orchestration B9, E4, P (drain of the node with the last instance).
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::{
+    agreement::{Agreement, STOP_CONFIRMATION_SECS},
+    claims::{Claim, Purpose, ReleaseReason},
+    time::later,
+};
 
 use super::{
     claim_expiry,
     group_rollout::GroupRollout,
     stop::{self, Candidate},
 };
-use crate::{
-    agreement::{Agreement, STOP_CONFIRMATION_SECS},
-    agreement_end,
-    claims::{Claim, Purpose, ReleaseReason},
-    matching::Fit,
-    model::selection,
-    pass::Pass,
-    time::later,
-};
+use crate::{agreement_end, matching::Fit, model::selection, pass::Pass};
 
 /// Requests the claim for the first instance that may leave, and reports what the others wait for. Returns the node for which
 /// the claim was requested.

@@ -5,22 +5,24 @@
 use std::cell::OnceCell;
 
 use evenkeel_ids::{NodeId, ServiceKey};
-use jiff::Timestamp;
-
-use super::{group_rollout::GroupRollout, progress};
-use crate::{
+use evenkeel_planner_record::{
     agreement::Agreement,
-    change::{self, Gate, GateFacts, GroupState},
     claims::Scope,
     facts::HaGroupFacts,
-    group_members,
-    model::Liveness,
-    pass::Pass,
     report::Blocked,
     rollout::RolloutState,
     settings::UpdateOrder,
     time::later,
     workload::{Cause, Change, Part, Slot, Step, UnitId},
+};
+use jiff::Timestamp;
+
+use super::{group_rollout::GroupRollout, progress};
+use crate::{
+    change::{self, Gate, GateFacts, GroupState},
+    group_members,
+    model::Liveness,
+    pass::Pass,
 };
 
 /// The gates at which all instances of a group wait together: while one is closed, a rollout is not begun.
@@ -141,8 +143,10 @@ fn grace_until(pass: &Pass<'_>, group: &HaGroupFacts) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_planner_record::fixture::at;
+
     use super::*;
-    use crate::{event::Event, fixture::at, group_fixture::running_group};
+    use crate::{event::Event, group_fixture::running_group};
 
     #[test]
     fn start_up_grace_ends_when_every_member_with_an_agreement_has_reported() {

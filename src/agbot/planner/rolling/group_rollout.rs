@@ -5,24 +5,26 @@
 //! claim's deadline and a reason in the report. Source: orchestration B11, E4, E5.
 
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
+use evenkeel_planner_record::{
+    agreement::Agreement,
+    claims::{Purpose, Scope},
+    facts::{DeploymentPolicyFacts, HaGroupFacts},
+    lease::Lease,
+    report::Blocked,
+    rollout::{Rollout, target_digest},
+    settings::UpdateSettings,
+};
 
 use super::{
     drain, progress, step,
     stop::{self, Candidate, recheck},
 };
 use crate::{
-    agreement::Agreement,
     change,
-    claims::{Purpose, Scope},
-    facts::{DeploymentPolicyFacts, HaGroupFacts},
     focus::Focus,
-    lease::Lease,
     matching::{Choice, Fit},
     model::selection,
     pass::Pass,
-    report::Blocked,
-    rollout::{Rollout, target_digest},
-    settings::UpdateSettings,
 };
 
 /// Plans every group rollout in focus.

@@ -3,18 +3,20 @@
 //! Source: design 1.1; orchestration B9, B11, E4.7, P.
 
 use evenkeel_ids::NodeId;
-use jiff::Timestamp;
-
-use crate::{
+use evenkeel_planner_record::{
     agreement::Agreement,
-    change::{self, GateFacts},
-    group_members,
-    matching::Fit,
-    pass::Pass,
     report::Blocked,
     settings::UpdateOrder,
     time::later,
     workload::{Cause, Change, Slot, Step, UnitId},
+};
+use jiff::Timestamp;
+
+use crate::{
+    change::{self, GateFacts},
+    group_members,
+    matching::Fit,
+    pass::Pass,
 };
 
 /// Time after which an instance that waits for others is reconciled again, in seconds.

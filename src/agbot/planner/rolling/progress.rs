@@ -2,18 +2,21 @@
 //!
 //! Source: orchestration B11, E5.
 
-use super::{group_rollout::GroupRollout, rollback};
-use crate::{
+use evenkeel_planner_record::{
     claims::ReleaseReason,
-    command::Action,
     facts::Availability,
     lease::Lease,
-    matching::Fit,
-    model::{Observed, selection},
-    pass::Pass,
     report::HoldReason,
     rollout::{Rollout, RolloutState},
     settings::UpdateOrder,
+};
+
+use super::{group_rollout::GroupRollout, rollback};
+use crate::{
+    command::Action,
+    matching::Fit,
+    model::{Observed, selection},
+    pass::Pass,
 };
 
 /// Records that a rollout began, or continues after the stalled member caught up.

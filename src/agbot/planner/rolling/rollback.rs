@@ -4,17 +4,19 @@
 //! only; minimum available, claims and everything else are the same engine. Source: orchestration B11.7.
 
 use evenkeel_ids::NodeId;
-use jiff::Timestamp;
-
-use crate::{
+use evenkeel_planner_record::{
     agreement::Agreement,
     claims::ReleaseReason,
     facts::{DeploymentOverrides, DeploymentPolicyFacts},
-    matching::Fit,
-    model::{Liveness, Model, Observed, selection},
     report::{Blocked, HoldReason},
     rollout::Rollout,
     time::later,
+};
+use jiff::Timestamp;
+
+use crate::{
+    matching::Fit,
+    model::{Liveness, Model, Observed, selection},
 };
 
 /// Returns the version that all instances of a group rollout have, with its deployment overrides, if it is one of the policy's

@@ -3,6 +3,15 @@
 //! Source: orchestration B11, E4, E5.
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::{
+    agreement::{Agreement, AgreementState, CancelReason},
+    claims::{Claim, Phase, Purpose, ReleaseReason},
+    facts::Availability,
+    report::{Blocked, HoldReason},
+    rollout::{Rollout, RolloutState},
+    time::{later, secs_since},
+    workload::UpdateState,
+};
 use jiff::Timestamp;
 
 use super::{
@@ -13,19 +22,12 @@ use super::{
     stop::{self, Candidate},
 };
 use crate::{
-    agreement::{Agreement, AgreementState, CancelReason},
     agreement_end,
-    claims::{Claim, Phase, Purpose, ReleaseReason},
     command::Action,
-    facts::Availability,
     matching::{Choice, Fit},
     model::{Observed, selection},
     pass::Pass,
-    report::{Blocked, HoldReason},
-    rollout::{Rollout, RolloutState},
     supervise::rules,
-    time::{later, secs_since},
-    workload::UpdateState,
 };
 
 /// Continues the step of the claim's holder.
@@ -383,16 +385,15 @@ fn release(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, claim: &Claim,
 mod tests {
     use evenkeel_domain::orchestration::org_settings::OrgSettings;
     use evenkeel_ids::{GroupId, NodeId};
-
-    use super::*;
-    use crate::{
+    use evenkeel_planner_record::{
         claims::Scope,
-        event::Event,
         facts::NodeStatusFacts,
         fixture::{at, deployment_policy, service},
-        group_fixture::running_group,
         settings::PlannerSettings,
     };
+
+    use super::*;
+    use crate::{event::Event, group_fixture::running_group};
 
     #[test]
     fn verification_waits_as_long_for_late_reports_as_the_organization_says() {

@@ -3,24 +3,20 @@
 //! Source: design 4; orchestration B11, E5.
 
 use evenkeel_ids::{NodeId, ServiceKey};
+use evenkeel_planner_record::{
+    agreement::Agreement,
+    claims::{Claim, Purpose, ReleaseReason},
+    report::Blocked,
+    time::later,
+    workload::Step,
+};
 
 use super::{
     claim_expiry,
     gate_facts::{RolloutFacts, removal, replacement},
     group_rollout::GroupRollout,
 };
-use crate::{
-    agreement::Agreement,
-    change,
-    claims::{Claim, Purpose, ReleaseReason},
-    command::Action,
-    model::Observed,
-    pass::Pass,
-    report::Blocked,
-    supervise::rules,
-    time::later,
-    workload::Step,
-};
+use crate::{change, command::Action, model::Observed, pass::Pass, supervise::rules};
 
 /// A blocked group rollout is planned again after this time, even if no event asks for it.
 const RECHECK_SECS: u64 = 10;

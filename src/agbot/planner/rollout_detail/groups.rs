@@ -3,19 +3,19 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::{GroupId, NodeId};
-use jiff::Timestamp;
-
-use super::{MOST_READ, RolloutDetail, StepState, StepStatus, Wave, WaveKind};
-use crate::{
+use evenkeel_planner_record::{
     claims::{Claim, Phase, Purpose, Scope},
     facts::DeploymentPolicyFacts,
     forecast::{Pacing, Queue, Stage, StepInWork},
-    model::{Model, Observed},
     rollout::{Rollout, RolloutState, target_digest},
     settings::UpdateSettings,
     time::{later, secs_since},
     workload::UpdateState,
 };
+use jiff::Timestamp;
+
+use super::{MOST_READ, RolloutDetail, StepState, StepStatus, Wave, WaveKind};
+use crate::model::{Model, Observed};
 
 /// Rollouts that are read.
 struct Reading<'m> {

@@ -3,18 +3,20 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use evenkeel_ids::GroupId;
-use jiff::Timestamp;
-
-use super::{MOST_READ, RolloutDetail, StepState, StepStatus, Wave, WaveKind};
-use crate::{
+use evenkeel_planner_record::{
     forecast::{Pacing, Queue, Stage, StepInWork},
-    model::{Model, UnitRecord},
-    place::UnitNode,
     settings::{Pace, UpdateSettings},
     time::secs_since,
     workload::{
         Part, Slot, SlotTasks, SpecVersion, Task, UnitId, UnitProgress, UpdateState, Workload, WorkloadRecord,
     },
+};
+use jiff::Timestamp;
+
+use super::{MOST_READ, RolloutDetail, StepState, StepStatus, Wave, WaveKind};
+use crate::{
+    model::{Model, UnitRecord},
+    place::UnitNode,
 };
 
 /// Where a slot is in an update.

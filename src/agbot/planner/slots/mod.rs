@@ -8,7 +8,7 @@ pub use removal::removal_order;
 
 use std::collections::BTreeSet;
 
-use crate::workload::{Slot, SlotTasks};
+use evenkeel_planner_record::workload::{Slot, SlotTasks};
 
 /// Contribution of a slot to the goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

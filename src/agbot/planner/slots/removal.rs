@@ -5,8 +5,7 @@
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use evenkeel_ids::NodeId;
-
-use crate::{
+use evenkeel_planner_record::{
     goal::Surplus,
     workload::{Slot, SlotTasks, Task},
 };

@@ -1,13 +1,13 @@
 //! The slots that count and the order of their removal: B2, B7, A2.
 
 use evenkeel_ids::{NodeId, PolicyId, TaskId};
-
-use super::*;
-use crate::{
+use evenkeel_planner_record::{
     fixture::at,
     goal::Surplus,
     workload::{Cause, DesiredState, Ending, Slot, Slots, SpecVersion, Task, TaskState, UnitId, by_slot},
 };
+
+use super::*;
 
 fn task(slot: u32, node: Option<&str>, is_running: bool) -> Task {
     Task {
@@ -29,9 +29,9 @@ fn task(slot: u32, node: Option<&str>, is_running: bool) -> Task {
         state_at: at(0),
         running_at: None,
         ended_at: None,
-        health: crate::workload::TaskHealth::default(),
+        health: evenkeel_planner_record::workload::TaskHealth::default(),
         is_end_requested: None,
-        restarts: crate::workload::NodeRestarts::default(),
+        restarts: evenkeel_planner_record::workload::NodeRestarts::default(),
     }
 }
 

@@ -3,20 +3,20 @@
 //! Source: orchestration 0.2 (a policy without tasks is handled as before).
 
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_planner_record::{
+    agreement::Agreement,
+    facts::{DeploymentPolicyFacts, PolicyScope},
+    goal::{Avail, InstanceState, PlacementState, avail_of},
+    rollout::RolloutState,
+    workload::{NodeScope, Part, UnitId, UpdateState, UpdateStatus, Workload, WorkloadUnit},
+};
 use jiff::Timestamp;
 
 use super::{
     FrozenState, InstanceStatus, KEEP_EXITING, MonitorState, PartStatus, UPDATE_PAUSED, Window,
     WorkloadStatus, listed, summed,
 };
-use crate::{
-    agreement::Agreement,
-    facts::{DeploymentPolicyFacts, PolicyScope},
-    goal::{Avail, InstanceState, PlacementState, avail_of},
-    model::{Liveness, Model, Observed},
-    rollout::RolloutState,
-    workload::{NodeScope, Part, UnitId, UpdateState, UpdateStatus, Workload, WorkloadUnit},
-};
+use crate::model::{Liveness, Model, Observed};
 
 pub(super) fn status(
     model: &Model,

@@ -5,15 +5,15 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::{AgreementId, NodeId, TaskId};
-use jiff::Timestamp;
-
-use crate::{
+use evenkeel_planner_record::{
     facts::{Availability, NodeMonitorState},
     goal::Avail,
-    place::{NodeState, NodeTable, UnitNode, Verdict},
     report::{Blocked, Constraint},
     workload::{Cause, DesiredState, Priority, Slot, Task, TaskState},
 };
+use jiff::Timestamp;
+
+use crate::place::{NodeState, NodeTable, UnitNode, Verdict};
 
 /// The engine's handling of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

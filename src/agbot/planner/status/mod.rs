@@ -21,15 +21,15 @@ pub(crate) use unit_view::{UnitView, unit_view};
 
 use evenkeel_domain::orchestration::{Mode, Orchestrate, Orchestration};
 use evenkeel_ids::{NodeId, PolicyId};
-use jiff::Timestamp;
-
-use crate::{
+use evenkeel_planner_record::{
     facts::DeploymentPolicyFacts,
     goal::{Avail, PlacementState, workload_avail},
     health::HealthState,
-    model::Model,
     workload::{Dependency, Partner, UnitId, UpdateStatus, WorkloadRecord},
 };
+use jiff::Timestamp;
+
+use crate::model::Model;
 
 /// The warning about a workload that a user stopped.
 pub const STOPPED: &str = "stopped by a user: start it with the action start";

@@ -6,6 +6,12 @@ use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_planner_record::{
+    facts::Availability,
+    goal::{Avail, InstanceState, avail_of, placement_state},
+    report::{Blocked, Constraint},
+    workload::{ActionGoal, NodeOrder, NodeScope, Slot, SlotTasks, Task, UnitId, Workload, WorkloadRecord},
+};
 use jiff::Timestamp;
 use roaring::RoaringBitmap;
 
@@ -16,12 +22,8 @@ use super::{
     placement::{Question, explain_unit, given_up, why_given_up},
 };
 use crate::{
-    facts::Availability,
-    goal::{Avail, InstanceState, avail_of, placement_state},
     model::{Model, UnitRecord},
     place::{Elimination, NodeState, NodeTable, UnitNode, leaders_of},
-    report::{Blocked, Constraint},
-    workload::{ActionGoal, NodeOrder, NodeScope, Slot, SlotTasks, Task, UnitId, Workload, WorkloadRecord},
 };
 
 /// Natural leaders that are listed.

@@ -6,6 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use evenkeel_ids::{GroupId, NodeId};
+use evenkeel_planner_record::{
+    facts::Availability,
+    goal::StartMode,
+    report::{Blocked, Constraint, EliminatedNode, Explanation, FrozenLevel, UnplacedCause, WithoutNodes},
+    workload::{Cause, NodeOrder, Slot, SlotTasks, Step, Task, UnitId, Workload},
+};
 use jiff::Timestamp;
 use roaring::RoaringBitmap;
 
@@ -14,15 +20,11 @@ use super::{
     texts::{lost_instance_wait, surplus_text},
 };
 use crate::{
-    facts::Availability,
-    goal::StartMode,
     model::{Model, UnitRecord},
     place::{
         Added, Elimination, Location, NodeState, NodeTable, Placed, Ranking, Want, cause, leaders_of, place,
         summary,
     },
-    report::{Blocked, Constraint, EliminatedNode, Explanation, FrozenLevel, UnplacedCause, WithoutNodes},
-    workload::{Cause, NodeOrder, Slot, SlotTasks, Step, Task, UnitId, Workload},
 };
 
 /// Nodes that are listed.

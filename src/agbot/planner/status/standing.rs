@@ -6,16 +6,18 @@
 use std::fmt;
 
 use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
+use evenkeel_planner_record::{
+    agreement::Agreement,
+    goal::Avail,
+    report::Blocked,
+    workload::{DesiredState, SlotTasks, Task},
+};
 use jiff::Timestamp;
 
 use super::{Window, agreements, observed_status_of, part::Source};
 use crate::{
-    agreement::Agreement,
-    goal::Avail,
     model::{Liveness, Model, Observed, UnitRecord},
     place::NodeState,
-    report::Blocked,
-    workload::{DesiredState, SlotTasks, Task},
 };
 
 /// State by which a dependency is judged.

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::NodeId;
-
-use super::{instance::Instance, *};
-use crate::{
+use evenkeel_planner_record::{
     facts::NodeMonitorState,
     fixture::{at, task},
-    place::{Metric, NodeRoom, NodeState, NodeTable, UnitNode, Verdict},
     workload::{DesiredState, Ending, Task, TaskState},
 };
+
+use super::{instance::Instance, *};
+use crate::place::{Metric, NodeRoom, NodeState, NodeTable, UnitNode, Verdict};
 
 fn shown(row: &UnitNode, tasks: &[&Task]) -> (Avail, MonitorState, &'static str, String) {
     let waits = BTreeMap::new();
@@ -87,7 +87,7 @@ fn monitor_states_are_those_of_the_table_in_every_row() {
     let stopping = task(1, DesiredState::Shutdown, TaskState::RUNNING);
     let start_failed = marked(|row| row.marks.start_failed = Some("exit 1".into()));
     let stop_failed = marked(|row| row.marks.stop_failed = Some("it hangs".into()));
-    let frozen = marked(|row| row.frozen = Some(crate::report::FrozenLevel::Instance));
+    let frozen = marked(|row| row.frozen = Some(evenkeel_planner_record::report::FrozenLevel::Instance));
     let table: [(&str, &str, UnitNode, Vec<&Task>, &str); 11] = [
         ("idle", "nothing runs", row(), vec![], "L"),
         ("idle", "it runs", row(), vec![&running], "L"),

@@ -3,8 +3,7 @@
 //! Source: orchestration D3.
 
 use evenkeel_ids::{GroupId, NodeId};
-
-use crate::{
+use evenkeel_planner_record::{
     report::{Blocked, WithoutNodes},
     workload::Step,
 };

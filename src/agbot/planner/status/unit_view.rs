@@ -5,19 +5,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::{
+    facts::Availability,
+    goal::{Avail, Count},
+    report::Blocked,
+    workload::{Ending, SlotTasks, Task, TaskState, UnitId},
+};
 use jiff::Timestamp;
 
 use super::{
     Violation,
     part::{Source, is_frozen_everywhere, selected, tasks_by_number},
 };
-use crate::{
-    facts::Availability,
-    goal::{Avail, Count},
-    model::{Model, UnitRecord},
-    report::Blocked,
-    workload::{Ending, SlotTasks, Task, TaskState, UnitId},
-};
+use crate::model::{Model, UnitRecord};
 
 /// A start that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]

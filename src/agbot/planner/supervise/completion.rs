@@ -4,18 +4,18 @@
 
 use std::collections::BTreeSet;
 
+use evenkeel_planner_record::{
+    settings::Pace,
+    time::later,
+    workload::{Cause, Ending, Slot, Task, TaskState, UpdateEvent, UpdateState, next_state},
+};
 use jiff::Timestamp;
 
 use super::{
     failed_tasks, monitored, rules, set_aside,
     update::{dirty_slots, target},
 };
-use crate::{
-    settings::Pace,
-    time::later,
-    unit_pass::UnitPass,
-    workload::{Cause, Ending, Slot, Task, TaskState, UpdateEvent, UpdateState, next_state},
-};
+use crate::unit_pass::UnitPass;
 
 /// Counts the slots that are done; the number never goes back. Slots without a node are counted apart.
 pub(super) fn count(pass: &mut UnitPass<'_>) {

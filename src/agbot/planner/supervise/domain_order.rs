@@ -4,16 +4,16 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use jiff::Timestamp;
-
-use super::{monitored, rules, set_aside, update::is_on_paused_node};
-use crate::{
+use evenkeel_planner_record::{
     report::Blocked,
     settings::FailureAction,
     time::later,
-    unit_pass::UnitPass,
     workload::{Slot, Task},
 };
+use jiff::Timestamp;
+
+use super::{monitored, rules, set_aside, update::is_on_paused_node};
+use crate::unit_pass::UnitPass;
 
 /// Time beyond the monitoring during which a domain may be in error before the update fails.
 const CLEARING_SECS: u64 = 30;

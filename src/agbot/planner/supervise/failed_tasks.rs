@@ -2,14 +2,14 @@
 //!
 //! Source: orchestration B11.6.
 
+use evenkeel_planner_record::{
+    time::later,
+    workload::{Cause, DesiredState, Ending, Task, TaskState},
+};
 use jiff::Timestamp;
 
 use super::monitored;
-use crate::{
-    time::later,
-    unit_pass::UnitPass,
-    workload::{Cause, DesiredState, Ending, Task, TaskState},
-};
+use crate::unit_pass::UnitPass;
 
 /// Returns the tasks by which an update has failed in slots.
 pub(super) fn failed_tasks(pass: &UnitPass<'_>, judged_secs: u64, timeout_secs: u64) -> Vec<Task> {

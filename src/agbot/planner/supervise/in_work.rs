@@ -5,12 +5,10 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::TaskId;
+use evenkeel_planner_record::workload::{Slot, Ticket};
 
 use super::failed_tasks::chain;
-use crate::{
-    unit_pass::UnitPass,
-    workload::{Slot, Ticket},
-};
+use crate::unit_pass::UnitPass;
 
 pub(super) fn slots_in_work(pass: &UnitPass<'_>) -> BTreeSet<Slot> {
     let part = pass.update.part(&pass.facts.unit_id.part).into_iter();

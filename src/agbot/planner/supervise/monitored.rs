@@ -2,13 +2,13 @@
 //!
 //! Source: orchestration B11.5, B11.6.
 
-use jiff::Timestamp;
-
-use crate::{
+use evenkeel_planner_record::{
     time::later,
-    unit_pass::{InstanceHealth, UnitPass, instance_health},
     workload::{Slot, Task},
 };
+use jiff::Timestamp;
+
+use crate::unit_pass::{InstanceHealth, UnitPass, instance_health};
 
 /// Returns why the health policy finds that an instance has failed.
 pub(super) fn failure(pass: &UnitPass<'_>, task: &Task) -> Option<String> {

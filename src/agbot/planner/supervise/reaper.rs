@@ -3,8 +3,7 @@
 //! Source: orchestration B13.
 
 use evenkeel_ids::TaskId;
-
-use crate::workload::{DesiredState, SlotTasks, Task};
+use evenkeel_planner_record::workload::{DesiredState, SlotTasks, Task};
 
 /// Returns the tasks of a slot whose records are deleted.
 ///

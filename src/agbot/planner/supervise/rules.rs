@@ -3,7 +3,7 @@
 //! A group rollout counts what fails in its group only, and so holds its group only; an update counts the whole workload. Source: orchestration B11,
 //! B12; engine 6 (`update.hold`).
 
-use crate::{
+use evenkeel_planner_record::{
     settings::{FailureAction, UpdateSettings},
     workload::{UpdateEvent, UpdateState, next_state},
 };
@@ -46,8 +46,9 @@ pub(crate) fn after_failure(state: UpdateState, action: FailureAction, can_roll_
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_planner_record::settings::PlannerSettings;
+
     use super::*;
-    use crate::settings::PlannerSettings;
 
     fn after(state: UpdateState, action: FailureAction, can_roll_back: bool) -> Option<UpdateState> {
         let base = PlannerSettings::default().update;

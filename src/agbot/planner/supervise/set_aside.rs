@@ -2,14 +2,17 @@
 //!
 //! Source: orchestration B11.3.
 
-use super::update::target;
-use crate::{
+use evenkeel_planner_record::{
     facts::Availability,
-    place::{Buffer, NodeState, UnitNode, Want},
     report::{Blocked, Constraint},
     settings::UpdateOrder,
-    unit_pass::UnitPass,
     workload::{Cause, Change, DesiredState, Slot, Task, Ticket},
+};
+
+use super::update::target;
+use crate::{
+    place::{Buffer, NodeState, UnitNode, Want},
+    unit_pass::UnitPass,
 };
 
 /// Constraints that can exclude an instance of another version from the node on which one runs. Gates and the

@@ -3,13 +3,15 @@
 //! Source: orchestration 1.9, B11 (last paragraph), D9, P-S1.
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::{
+    report::{Blocked, Constraint},
+    settings::UpdateOrder,
+    workload::{Cause, Change, Slot, Task},
+};
 
 use crate::{
     place::Buffer,
-    report::{Blocked, Constraint},
-    settings::UpdateOrder,
     unit_pass::{UnitPass, shortage},
-    workload::{Cause, Change, Slot, Task},
 };
 
 /// Returns whether the new instance of a slot is to start first.

@@ -1,10 +1,9 @@
 //! The task reaper by itself: B13.
 
+use evenkeel_planner_record::workload::{DesiredState, SlotTasks, Task, TaskState};
+
 use super::*;
-use crate::{
-    unit_pass::restart_tests::ended,
-    workload::{DesiredState, SlotTasks, Task, TaskState},
-};
+use crate::unit_pass::restart_tests::ended;
 
 fn history(count: u32) -> SlotTasks {
     let mut tasks: Vec<Task> =

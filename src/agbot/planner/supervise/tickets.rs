@@ -3,6 +3,11 @@
 //! Source: orchestration B11.5, B11.8.
 
 use evenkeel_ids::TaskId;
+use evenkeel_planner_record::{
+    settings::Pace,
+    time::later,
+    workload::{Slot, Task, Ticket, UpdateState},
+};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -12,12 +17,7 @@ use super::{
     monitored, set_aside,
     update::is_dirty,
 };
-use crate::{
-    settings::Pace,
-    time::later,
-    unit_pass::UnitPass,
-    workload::{Slot, Task, Ticket, UpdateState},
-};
+use crate::unit_pass::UnitPass;
 
 /// Marks slots in work as finished, and frees those whose delay is over, and those that have no node to run on.
 pub(super) fn finish(pass: &mut UnitPass<'_>) {

@@ -3,17 +3,14 @@
 //! Source: orchestration D1 (last paragraph), D10.
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::{health::Entity, workload::Task};
 
-use crate::{
-    health::Entity,
-    unit_pass::{ReportedError, UnitPass},
-    workload::Task,
-};
+use crate::unit_pass::{ReportedError, UnitPass};
 
 /// Failures found during an update.
 pub(super) struct Failed {
     /// The slot, if it is about one.
-    pub slot: Option<crate::workload::Slot>,
+    pub slot: Option<evenkeel_planner_record::workload::Slot>,
     /// The node, if it is about one.
     pub node: Option<NodeId>,
     /// Why, in words.

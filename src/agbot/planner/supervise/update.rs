@@ -3,6 +3,16 @@
 //! Its progress is the status row; it holds nothing else, so that any agbot continues where another one stopped. Source: orchestration B11, B12, P8.
 
 use evenkeel_ids::TaskId;
+use evenkeel_planner_record::{
+    claims::Scope,
+    facts::Availability,
+    report::Blocked,
+    settings::{FailureAction, UpdateOrder},
+    workload::{
+        Cause, Change, DesiredState, Ending, Slot, SlotTasks, SpecVersion, Step, Task, TaskState, Ticket,
+        UnitProgress, UpdateBlocked, UpdateState,
+    },
+};
 use serde_json::json;
 
 use super::{
@@ -15,19 +25,7 @@ use super::{
     tickets,
     unhealthy::{self, Failed},
 };
-use crate::{
-    change::Permit,
-    claims::Scope,
-    facts::Availability,
-    report::Blocked,
-    settings::{FailureAction, UpdateOrder},
-    slots::SlotCondition,
-    unit_pass::UnitPass,
-    workload::{
-        Cause, Change, DesiredState, Ending, Slot, SlotTasks, SpecVersion, Step, Task, TaskState, Ticket,
-        UnitProgress, UpdateBlocked, UpdateState,
-    },
-};
+use crate::{change::Permit, slots::SlotCondition, unit_pass::UnitPass};
 
 /// Slots that are listed when all of them wait.
 const BLOCKED_SLOTS: usize = 20;

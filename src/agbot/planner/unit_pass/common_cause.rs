@@ -5,15 +5,15 @@
 use std::collections::BTreeMap;
 
 use evenkeel_domain::orchestration::health_policy::DetectionType;
-use jiff::Timestamp;
-
-use super::UnitPass;
-use crate::{
+use evenkeel_planner_record::{
     health::detect,
-    model::Model,
     report::Blocked,
     workload::{Part, ReportedHealth, Slot, SlotTasks, Step, Task},
 };
+use jiff::Timestamp;
+
+use super::UnitPass;
+use crate::model::Model;
 
 /// Access to the known health of tasks. It is read on demand, so that an event of one task does not read the
 /// health of others.

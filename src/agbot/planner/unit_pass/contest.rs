@@ -5,14 +5,14 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::TaskId;
+use evenkeel_planner_record::{
+    goal::StartMode,
+    workload::{NodeOrder, SlotTasks, Task},
+};
 use roaring::RoaringBitmap;
 
 use super::{UnitPass, has_stayed};
-use crate::{
-    goal::StartMode,
-    place::Elimination,
-    workload::{NodeOrder, SlotTasks, Task},
-};
+use crate::place::Elimination;
 
 /// Returns the contenders that are given up: their nodes can no longer take an instance, or better ones can.
 ///

@@ -3,14 +3,14 @@
 //! Source: orchestration C3 to C5.
 
 use evenkeel_domain::orchestration::health_policy::{DetectionType, HealthPolicy};
-use jiff::Timestamp;
-
-use super::UnitPass;
-use crate::{
+use evenkeel_planner_record::{
     facts::Availability,
     health::detect::{self, Failure, Verdict, failed_engine},
     workload::{LifecycleEvent, Task},
 };
+use jiff::Timestamp;
+
+use super::UnitPass;
 
 /// Returns whether a member is examined now: it is neither being created nor frozen, and its node is neither lost nor paused.
 pub(crate) fn is_examined(pass: &UnitPass<'_>, task: &Task) -> bool {

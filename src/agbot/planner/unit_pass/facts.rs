@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::{GroupId, NodeId, PolicyId, TaskId};
+use evenkeel_planner_record::{
+    blocklist::BlocklistNews,
+    departure::Departures,
+    health::Entity,
+    settings::UnitSettings,
+    workload::{Part, ReportedHealth, Slots, UnitId, UpdateStatus, Workload},
+};
 use jiff::Timestamp;
 
 use super::{HealthSurvey, RecoveryFacts};
 use crate::{
-    blocklist::BlocklistNews,
     change::{DependencyFacts, GroupState},
-    departure::Departures,
-    health::Entity,
     place::NodeTable,
-    settings::UnitSettings,
-    workload::{Part, ReportedHealth, Slots, UnitId, UpdateStatus, Workload},
 };
 
 /// Facts about a workload unit.

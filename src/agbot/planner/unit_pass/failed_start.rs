@@ -3,13 +3,13 @@
 //! Source: orchestration A9.7.
 
 use evenkeel_domain::orchestration::OnExhausted;
-use jiff::Timestamp;
-
-use super::UnitPass;
-use crate::{
+use evenkeel_planner_record::{
     time::later,
     workload::{Cause, DesiredState, Ending, Task, TaskState},
 };
+use jiff::Timestamp;
+
+use super::UnitPass;
 
 /// Returns whether another node is tried when the start of a task on its node fails: nothing of its slot has run there before.
 ///

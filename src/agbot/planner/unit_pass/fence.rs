@@ -4,16 +4,16 @@
 //! guardian does so when the agent is frozen or dead. They measure from the last contact, so that no clock has to be right. There is a lease only
 //! where a guardian runs and has confirmed it. Source: orchestration C8.
 
-use jiff::Timestamp;
-
-use super::UnitPass;
-use crate::{
+use evenkeel_planner_record::{
     facts::Guardian,
     health::fenced_at,
-    place::UnitNode,
     report::{Blocked, NoLease},
     workload::{DesiredState, Task, TaskState},
 };
+use jiff::Timestamp;
+
+use super::UnitPass;
+use crate::place::UnitNode;
 
 /// Returns why an instance on a lost node may still run; none when its lease is over.
 pub(crate) fn unfenced(pass: &UnitPass<'_>, task: &Task) -> Option<Blocked> {

@@ -1,17 +1,17 @@
 //! Facts for the gates, from the decision under construction.
 
 use evenkeel_ids::{GroupId, NodeId};
-use jiff::Timestamp;
-
-use super::UnitPass;
-use crate::{
+use evenkeel_planner_record::{
     blocklist::BlocklistChange,
-    change::{Gate, GateFacts, GroupState, gates_of},
     facts::Availability,
     report::{Blocked, FrozenLevel},
     time::later,
     workload::{Cause, Change, DesiredState, Part, Slot, Step, Task},
 };
+use jiff::Timestamp;
+
+use super::UnitPass;
+use crate::change::{Gate, GateFacts, GroupState, gates_of};
 
 impl GateFacts for UnitPass<'_> {
     fn frozen(&self, step: &Step) -> Option<Blocked> {
@@ -264,7 +264,7 @@ impl UnitPass<'_> {
     }
 
     /// Returns the settings of the update, or of the rollback.
-    pub fn update_settings(&self) -> &crate::settings::UpdateSettings {
+    pub fn update_settings(&self) -> &evenkeel_planner_record::settings::UpdateSettings {
         let workload = self.facts.workload;
         if self.update.is_rollback() { &workload.rollback } else { &workload.update }
     }

@@ -3,23 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{GroupId, NodeId, TaskId};
-use jiff::Timestamp;
-use serde_json::json;
-
-use super::{RestartVerdict, UnitFacts, contest, failed_start, snapshot, version_loads::AddedLoads};
-use crate::{
-    change::{self, Gate, GroupState, Permit},
+use evenkeel_planner_record::{
     claims::{Claim, Phase, Purpose, Scope},
-    place::{Buffer, Elimination, UnitNode, loading_tasks},
-    plan::{InstanceFailure, TaskChange, UnitEvent, UnitPlan},
     report::Blocked,
-    slots::{self, SlotCondition},
     stable_hash::stable_hash,
     time::later,
     workload::{
         ActionGoal, Cause, Change, DesiredState, Ending, NodeRestarts, Peer, Slot, SlotTasks, SpecVersion,
         Step, Task, TaskHealth, TaskState, UpdateStatus, Versions,
     },
+};
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::{RestartVerdict, UnitFacts, contest, failed_start, snapshot, version_loads::AddedLoads};
+use crate::{
+    change::{self, Gate, GroupState, Permit},
+    place::{Buffer, Elimination, UnitNode, loading_tasks},
+    plan::{InstanceFailure, TaskChange, UnitEvent, UnitPlan},
+    slots::{self, SlotCondition},
 };
 
 /// A decision under construction.

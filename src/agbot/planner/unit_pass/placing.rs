@@ -5,16 +5,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::{
+    goal::{Leaders, StartMode},
+    report::{Blocked, Constraint, EliminationReport},
+    time::later,
+    workload::{Cause, Slot, Task},
+};
 use jiff::Timestamp;
 use roaring::RoaringBitmap;
 
 use super::{UnitFacts, UnitPass};
-use crate::{
-    goal::{Leaders, StartMode},
-    place::{self, Added, Buffer, Elimination, FullNodes, Location, Placed, Ranking, Want, leaders_of},
-    report::{Blocked, Constraint, EliminationReport},
-    time::later,
-    workload::{Cause, Slot, Task},
+use crate::place::{
+    self, Added, Buffer, Elimination, FullNodes, Location, Placed, Ranking, Want, leaders_of,
 };
 
 /// Tasks that are placed at once where it is not known whether there is room for all.

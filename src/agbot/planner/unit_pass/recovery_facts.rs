@@ -10,14 +10,14 @@ use std::{
 
 use evenkeel_domain::orchestration::HealthPolicy;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
-use jiff::Timestamp;
-
-use crate::{
+use evenkeel_planner_record::{
     health::{Entity, MemberRecovery},
-    model::{Model, UnitRecord},
     report::Blocked,
     workload::{GroupOrder, Slot, SlotTasks, Task, UnitId},
 };
+use jiff::Timestamp;
+
+use crate::model::{Model, UnitRecord};
 
 /// A node that the health policy of its HA group covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,7 +129,7 @@ impl RecoveryFacts {
         let covered = CoveredNode {
             group: group.id.clone(),
             failure: model.examine_node(policy, node, now).failure(),
-            is_checked: row.is_some_and(crate::health::Registration::is_checking),
+            is_checked: row.is_some_and(evenkeel_planner_record::health::Registration::is_checking),
             recovery: recovery.cloned(),
         };
         self.add_policy(model, &group.id);

@@ -4,9 +4,9 @@
 
 use evenkeel_domain::orchestration::{Restart, RestartCondition};
 use evenkeel_ids::{NodeId, TaskId};
+use evenkeel_planner_record::workload::{NodeRestarts, RestartRule, Slot, Supervision, Task, TaskHealth};
 
 use super::{RestartVerdict, UnitPass, count_attempts, judge_restart};
-use crate::workload::{NodeRestarts, RestartRule, Slot, Supervision, Task, TaskHealth};
 
 impl UnitPass<'_> {
     /// Returns the restart supervisor's verdict on an ended task.

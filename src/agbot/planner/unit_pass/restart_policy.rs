@@ -3,12 +3,11 @@
 //! Source: orchestration B10.
 
 use evenkeel_domain::orchestration::{OnExhausted, Restart, RestartCondition};
-use jiff::{SignedDuration, Timestamp};
-
-use crate::{
+use evenkeel_planner_record::{
     time::later,
     workload::{Cause, Ending, SlotTasks, Task, TaskState},
 };
+use jiff::{SignedDuration, Timestamp};
 
 /// The decision about an ended task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

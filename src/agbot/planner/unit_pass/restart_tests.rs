@@ -2,16 +2,16 @@
 
 use evenkeel_domain::orchestration::{OnExhausted, Orchestration, Restart, RestartCondition};
 use evenkeel_ids::{NodeId, PolicyId, TaskId};
-
-use super::{RestartVerdict, judge_restart};
-use crate::{
+use evenkeel_planner_record::{
     fixture::at,
-    unit_pass::count_attempts,
     workload::{
         Cause, DesiredState, Ending, NodeRestarts, Slot, SlotTasks, SpecVersion, Task, TaskHealth, TaskState,
         UnitId,
     },
 };
+
+use super::{RestartVerdict, judge_restart};
+use crate::unit_pass::count_attempts;
 
 /// Returns a task that ended with an exit code.
 pub(crate) fn ended(number: u32, created: i64, end: i64, exit_code: i32) -> Task {

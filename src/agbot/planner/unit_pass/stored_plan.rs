@@ -3,16 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{GroupId, NodeId, TaskId};
+use evenkeel_planner_record::{
+    claims::{ClaimRequest, Purpose},
+    report::FrozenLevel,
+    time::later,
+    workload::{Failure, Instance, NodeOrder, Task, TaskState, WorkloadRecord},
+};
 use jiff::Timestamp;
 
 use super::UnitFacts;
 use crate::{
     change::Permit,
-    claims::{ClaimRequest, Purpose},
     plan::{StoredPlan, TaskChange, UnitPlan},
-    report::FrozenLevel,
-    time::later,
-    workload::{Failure, Instance, NodeOrder, Task, TaskState, WorkloadRecord},
 };
 
 /// Returns the stored form of a plan.

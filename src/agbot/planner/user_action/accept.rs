@@ -7,6 +7,13 @@ mod recover;
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_planner_record::{
+    goal::{Count, Goal},
+    report::Constraint,
+    workload::{
+        ActionGoal, ActionGoals, LastingAction, Part, SlotTasks, Task, UnitId, Workload, WorkloadRecord,
+    },
+};
 use jiff::Timestamp;
 
 use super::{
@@ -14,13 +21,8 @@ use super::{
     request::{ActionRefusal, RequestedAction},
 };
 use crate::{
-    goal::{Count, Goal},
     model::{Model, UnitRecord},
     place::{self, Elimination, Placed, Ranking, leaders_of},
-    report::Constraint,
-    workload::{
-        ActionGoal, ActionGoals, LastingAction, Part, SlotTasks, Task, UnitId, Workload, WorkloadRecord,
-    },
 };
 
 /// Returns what an action is to reach.

@@ -6,15 +6,14 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::NodeId;
-
-use super::progress::{Progress, UnitView, is_to_restart, progress};
-use crate::{
-    place::Elimination,
+use evenkeel_planner_record::{
     settings::UpdateOrder,
     time::later,
-    unit_pass::UnitPass,
     workload::{ActionGoal, Cause, Change, DesiredState, Slot, Task, UserAction},
 };
+
+use super::progress::{Progress, UnitView, is_to_restart, progress};
+use crate::{place::Elimination, unit_pass::UnitPass};
 
 /// Takes the next steps of the user's action, if it is not over in this workload unit.
 pub(crate) fn plan(pass: &mut UnitPass<'_>) {

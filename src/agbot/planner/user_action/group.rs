@@ -3,15 +3,13 @@
 //! Source: orchestration C7.
 
 use evenkeel_ids::{GroupId, NodeId};
+use evenkeel_planner_record::{health::Entity, time::later, workload::Task};
 use jiff::Timestamp;
 
 use super::ActionRefusal;
 use crate::{
-    health::Entity,
     model::Model,
     recovery::check::{REPORT_SECS, attempt_secs},
-    time::later,
-    workload::Task,
 };
 
 /// Returns the members of an HA group that a user's order is about.

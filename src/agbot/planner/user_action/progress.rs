@@ -5,15 +5,15 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::NodeId;
-use jiff::Timestamp;
-
-use super::goal::is_of_action;
-use crate::{
-    place::{Elimination, NodeTable, UnitNode},
+use evenkeel_planner_record::{
     report::FrozenLevel,
     time::later,
     workload::{ActionGoal, DesiredState, Slot, Task, UserAction, Workload},
 };
+use jiff::Timestamp;
+
+use super::goal::is_of_action;
+use crate::place::{Elimination, NodeTable, UnitNode};
 
 /// Current state of a workload unit.
 #[derive(Debug)]

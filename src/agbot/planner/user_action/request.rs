@@ -1,8 +1,7 @@
 //! Requests of users for actions that last, and why one is not accepted.
 
 use evenkeel_ids::NodeId;
-
-use crate::workload::{LastingAction, PreparedAction};
+use evenkeel_planner_record::workload::{LastingAction, PreparedAction};
 
 /// An action that a user requests.
 #[derive(Debug, Clone, Copy)]

@@ -1,16 +1,18 @@
 //! Accepted actions and their goals: A6, P.
 
 use evenkeel_ids::TaskId;
+use evenkeel_planner_record::{
+    fixture::{at, deployment_policy},
+    goal::StartMode,
+    report::FrozenLevel,
+    settings::PlannerSettings,
+    workload::{Cause, DesiredState, NodeOrder, Slot, SpecVersion, TaskState, UpdateState, by_slot},
+};
 
 use super::*;
 use crate::{
-    fixture::{at, deployment_policy},
-    goal::StartMode,
     place::{NodeState, NodeTable, UnitNode, Verdict},
-    report::FrozenLevel,
-    settings::PlannerSettings,
     user_action::RequestedRecovery,
-    workload::{Cause, DesiredState, NodeOrder, Slot, SpecVersion, TaskState, UpdateState, by_slot},
 };
 
 fn node(name: &str) -> NodeId {
@@ -64,9 +66,9 @@ impl Fixture {
             state_at: at(1),
             running_at: Some(at(1)),
             ended_at: None,
-            health: crate::workload::TaskHealth::default(),
+            health: evenkeel_planner_record::workload::TaskHealth::default(),
             is_end_requested: None,
-            restarts: crate::workload::NodeRestarts::default(),
+            restarts: evenkeel_planner_record::workload::NodeRestarts::default(),
         }
     }
 
@@ -117,7 +119,7 @@ impl Fixture {
 fn placed(names: &[&str], is_pinned: bool) -> ActionGoals {
     let nodes: BTreeSet<NodeId> = names.iter().map(|name| node(name)).collect();
     let pinned = if is_pinned { nodes.clone() } else { BTreeSet::new() };
-    vec![(Some(crate::workload::Part::All), ActionGoal::Placed { nodes, pinned })]
+    vec![(Some(evenkeel_planner_record::workload::Part::All), ActionGoal::Placed { nodes, pinned })]
 }
 
 /// A6-S2.
@@ -237,7 +239,7 @@ fn moves_keep_the_number_of_instances() {
     assert_eq!(
         flex.act(LastingAction::Takeover, &["n3"]),
         Ok(vec![(
-            Some(crate::workload::Part::All),
+            Some(evenkeel_planner_record::workload::Part::All),
             ActionGoal::Placed { nodes: [node("n1"), node("n3")].into(), pinned: [node("n3")].into() }
         )])
     );

@@ -7,7 +7,7 @@ use evenkeel_domain::policy::compatibility::resolve::MAX_DEPENDENCIES;
 use evenkeel_domain::policy::compatibility::{ServiceCatalog, ServiceDefinition, ServiceDependency};
 use evenkeel_domain::policy::{DeploymentPolicy, ExternalPolicy};
 use evenkeel_ids::{PolicyId, ServiceKey};
-use evenkeel_planner::facts::PolicyScope;
+use evenkeel_planner_record::facts::PolicyScope;
 use evenkeel_wire::RawJson;
 
 use super::CheckArguments;

@@ -11,7 +11,7 @@ use evenkeel_domain::policy::compatibility::{Incompatibility, ServiceVerdict};
 use evenkeel_domain::policy::internal::InternalPolicy;
 use evenkeel_domain::policy::terms::{self, PolicyMismatch, failed_clauses};
 use evenkeel_domain::policy::{ConstraintList, NodePolicy};
-use evenkeel_planner::report::{FailedClause, Side};
+use evenkeel_planner_record::report::{FailedClause, Side};
 use evenkeel_wire::agbot::reason::Reason;
 use jiff::Timestamp;
 use serde::Serialize;

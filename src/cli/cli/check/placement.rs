@@ -4,7 +4,7 @@
 //! Source: orchestration 1.3, 1.7.
 
 use evenkeel_ids::NodeId;
-use evenkeel_planner::report::Blocked;
+use evenkeel_planner_record::report::Blocked;
 use evenkeel_wire::exchange::node_orchestration::Availability;
 
 use super::definitions::PolicyInput;
@@ -26,7 +26,7 @@ pub fn obstacle(node: &NodeInput, policy: &PolicyInput) -> Option<Blocked> {
 #[cfg(test)]
 mod tests {
     use evenkeel_ids::GroupId;
-    use evenkeel_planner::facts::PolicyScope;
+    use evenkeel_planner_record::facts::PolicyScope;
 
     use super::*;
 

@@ -10,7 +10,7 @@ use evenkeel_domain::policy::compatibility::{
 };
 use evenkeel_domain::policy::internal::Workload;
 use evenkeel_ids::ServiceKey;
-use evenkeel_planner::report::Blocked;
+use evenkeel_planner_record::report::Blocked;
 
 use super::definitions::{Definitions, PolicyInput};
 use super::node_input::NodeInput;

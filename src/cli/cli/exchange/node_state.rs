@@ -2,7 +2,7 @@
 //! age of its last heartbeat.
 
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
-use evenkeel_planner::settings::PlannerSettings;
+use evenkeel_planner_record::settings::PlannerSettings;
 use evenkeel_wire::exchange::node::{AgentState, NodeResponse};
 use evenkeel_wire::exchange::node_orchestration::Availability;
 use jiff::Timestamp;

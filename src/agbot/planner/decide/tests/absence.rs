@@ -2,16 +2,18 @@
 
 use NodeMonitorState::{Idle, Init, Maintenance, Upgrade};
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
+use evenkeel_planner_record::{
+    facts::{Availability, NodeMonitorState},
+    goal::Avail,
+    workload::{Ending, LastingAction, Task, TaskReport, TaskState},
+};
 use serde_json::json;
 
 use super::fleet::{Fleet, node, policy};
 use crate::{
     event::Event,
-    facts::{Availability, NodeMonitorState},
-    goal::Avail,
     model::{Liveness, UnitRecord},
     place::NodeState,
-    workload::{Ending, LastingAction, Task, TaskReport, TaskState},
 };
 
 /// A failover workload that runs on `n1` of two nodes.

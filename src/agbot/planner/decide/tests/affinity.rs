@@ -1,14 +1,13 @@
 //! Workloads that share nodes, or must not: A4.
 
+use evenkeel_planner_record::{
+    report::{Blocked, Constraint},
+    workload::DesiredState,
+};
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node};
-use crate::{
-    explain::explain_part,
-    report::{Blocked, Constraint},
-    status::Question,
-    workload::DesiredState,
-};
+use crate::{explain::explain_part, status::Question};
 
 /// A failover workload on `n1` and `n2` that prefers one of them.
 fn failover(leader: &str, affinity: &Value) -> Value {

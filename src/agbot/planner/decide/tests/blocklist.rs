@@ -1,17 +1,14 @@
 //! Nodes on which a service keeps failing: D4.
 
+use evenkeel_planner_record::{
+    health::{Entity, HealthState},
+    report::{Blocked, Constraint},
+    workload::{DesiredState, SlotTasks},
+};
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node, policy};
-use crate::{
-    event::Event,
-    explain::explain_part,
-    health::{Entity, HealthState},
-    health_checks,
-    report::{Blocked, Constraint},
-    status::Question,
-    workload::{DesiredState, SlotTasks},
-};
+use crate::{event::Event, explain::explain_part, health_checks, status::Question};
 
 fn replicated(count: u32) -> Value {
     json!({"mode": "replicated", "replicas": count, "restart": {"delaySeconds": 5}})

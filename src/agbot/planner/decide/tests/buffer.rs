@@ -1,9 +1,10 @@
 //! The buffer of the capacities: kept free, but for upgrades and, if wanted, failures: D7.
 
+use evenkeel_planner_record::{facts::Availability, report::Constraint};
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node};
-use crate::{explain::explain_part, facts::Availability, report::Constraint, status::Question};
+use crate::{explain::explain_part, status::Question};
 
 /// Two nodes with 1000 MB each, of which a fifth is kept free.
 fn fleet(settings: Value) -> Fleet {

@@ -3,18 +3,14 @@
 use std::collections::BTreeMap;
 
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
+use evenkeel_planner_record::{
+    health::{Entity, HealthState},
+    report::Constraint,
+};
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node};
-use crate::{
-    event::Event,
-    explain::explain_part,
-    health::{Entity, HealthState},
-    health_checks,
-    model::CapacitySums,
-    report::Constraint,
-    status::Question,
-};
+use crate::{event::Event, explain::explain_part, health_checks, model::CapacitySums, status::Question};
 
 fn replicated(replicas: u32, memory: u32) -> Value {
     json!({"mode": "replicated", "replicas": replicas, "maxPerNode": 5, "loads": {"memoryMb": memory}})
@@ -109,9 +105,9 @@ fn instance_moves_off_a_node_with_too_little_left() {
     fleet.put_node("n2", |facts| {
         facts.capacities.insert("memoryMb".into(), 500.0);
     });
-    let facts = crate::facts::NodePolicyFacts {
+    let facts = evenkeel_planner_record::facts::NodePolicyFacts {
         policy: evenkeel_domain::policy::ExternalPolicy::default(),
-        ..crate::facts::NodePolicyFacts::default()
+        ..evenkeel_planner_record::facts::NodePolicyFacts::default()
     };
     let joined = crate::event::Event::NodePolicyChanged { node: node("n2"), policy: Some(Box::new(facts)) };
     fleet.handle(&joined);
@@ -185,7 +181,7 @@ fn task_of_a_node_without_room_waits_and_is_assigned_when_there_is_room() {
     fleet.put_policy("w", document);
     fleet.run(20);
     assert_eq!(fleet.running("w"), "n1");
-    let slot = crate::workload::Slot::Node(node("n2"));
+    let slot = evenkeel_planner_record::workload::Slot::Node(node("n2"));
     let waiting = |fleet: &Fleet| {
         let tasks = fleet.tasks();
         let of_slot: Vec<_> = tasks.iter().filter(|task| task.slot == slot).collect();
@@ -272,7 +268,7 @@ fn overload_and_absence_of_a_node_are_reported_about_it() {
     let text = "node o/n1 has too little memoryMb: 800 > 500".to_owned();
     assert_eq!(reports(&fleet), [("NodeCapacity_memoryMb".to_owned(), HealthState::Warning, text)]);
     set_memory(&mut fleet, "n1", 1_000.0);
-    fleet.announce("n1", crate::facts::NodeMonitorState::Maintenance);
+    fleet.announce("n1", evenkeel_planner_record::facts::NodeMonitorState::Maintenance);
     let found = reports(&fleet);
     assert_eq!((found[0].0.as_str(), found[0].1, found.len()), ("Heartbeat", HealthState::Warning, 1));
 }
@@ -320,9 +316,9 @@ fn sequence_shows_which_constraint_removed_which_node_and_why() {
     let mut fleet = fleet(&names, 512.0);
     for (name, env) in [("n1", "LAB"), ("n2", "LAB"), ("n3", "PRD"), ("n4", "LAB")] {
         let policy = serde_json::from_value(json!({"properties": [{"name": "env", "value": env}]}));
-        let facts = crate::facts::NodePolicyFacts {
+        let facts = evenkeel_planner_record::facts::NodePolicyFacts {
             policy: policy.expect("a policy"),
-            ..crate::facts::NodePolicyFacts::default()
+            ..evenkeel_planner_record::facts::NodePolicyFacts::default()
         };
         let changed =
             crate::event::Event::NodePolicyChanged { node: node(name), policy: Some(Box::new(facts)) };
@@ -379,7 +375,7 @@ fn sequence_shows_which_constraint_removed_which_node_and_why() {
     assert_eq!(sequence[2..], [capacity, full]);
     assert_eq!(list(&found.chosen), ["n1"]);
     assert_eq!(found.relaxed, [Constraint::PreferredLocation]);
-    assert_eq!(found.cause, Some(crate::report::UnplacedCause::Transient));
+    assert_eq!(found.cause, Some(evenkeel_planner_record::report::UnplacedCause::Transient));
     let summary = "1 of 3 placed: NodeState removed 1, PlacementConstraint 1, NodeCapacity 1, maxPerNode 1";
     assert_eq!(found.summary, summary);
 }
@@ -420,7 +416,8 @@ fn replacement_in_an_older_version_needs_what_that_version_uses() {
         assert_eq!(fleet.running("w"), "n1 n2");
         fleet.put_version("w", "2.0.0", document(memory[1]));
         fleet.run(60);
-        let is_old = |task: &&&crate::workload::Task| task.is_wanted() && task.spec.number == 1;
+        let is_old =
+            |task: &&&evenkeel_planner_record::workload::Task| task.is_wanted() && task.spec.number == 1;
         let old = fleet.tasks().iter().find(is_old).and_then(|task| task.node.clone());
         fleet.handle(&Event::NodeRemoved { node: old.expect("one is not updated yet") });
         fleet.run(60);

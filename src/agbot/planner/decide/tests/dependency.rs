@@ -1,13 +1,13 @@
 //! Workloads that start after their parents and stop after their children: A8.
 
-use serde_json::{Value, json};
-
-use super::fleet::{Fleet, node, policy};
-use crate::{
-    explain::held_task,
+use evenkeel_planner_record::{
     goal::Avail,
     workload::{LastingAction, Task},
 };
+use serde_json::{Value, json};
+
+use super::fleet::{Fleet, node, policy};
+use crate::explain::held_task;
 
 /// A failover workload that prefers a node, with further members.
 fn failover(leader: &str, more: &Value) -> Value {
@@ -132,7 +132,7 @@ fn update_and_drain_do_not_wait_for_children() {
         events.map(|event| event.text.clone()).collect::<Vec<_>>()
     };
     assert_eq!(bypassed(&fleet), ["child o/svc2 is up"]);
-    fleet.put_node("n1", |facts| facts.availability = crate::facts::Availability::Drain);
+    fleet.put_node("n1", |facts| facts.availability = evenkeel_planner_record::facts::Availability::Drain);
     fleet.run(5);
     assert_eq!((fleet.running("svc1").as_str(), bypassed(&fleet).len()), ("n2", 2));
 }

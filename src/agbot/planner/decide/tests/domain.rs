@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_planner_record::{health::Entity, report::Constraint, workload::Part};
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node};
-use crate::{explain::explain_part, health::Entity, report::Constraint, status::Question, workload::Part};
+use crate::{explain::explain_part, status::Question};
 
 const FAULT_PACKING: &str = "InstanceConstraintViolation_FaultDomain";
 const UPGRADE_PACKING: &str = "InstanceConstraintViolation_UpgradeDomain";

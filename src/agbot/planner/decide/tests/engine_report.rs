@@ -1,10 +1,10 @@
 //! Reports of the engine about a workload unit and about a recovery.
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::health::{Entity, HealthState};
 use serde_json::json;
 
 use super::fleet::Fleet;
-use crate::health::{Entity, HealthState};
 
 /// A12-S3.
 #[test]

@@ -1,18 +1,14 @@
 //! Instances without tasks that keep exiting.
 
 use evenkeel_ids::{NodeId, ServiceKey};
-
-use crate::{
+use evenkeel_planner_record::{
     agreement::Agreement,
-    event::Event,
-    explain::status_of,
     facts::{NodePolicyFacts, NodeStatusFacts, ObservedFailure},
     fixture::{deployment_policy, service},
     goal::Avail,
-    group_fixture::running_group,
-    model::Model,
-    status::Window,
 };
+
+use crate::{event::Event, explain::status_of, group_fixture::running_group, model::Model, status::Window};
 
 fn failure(agreement: &Agreement, recent_exits: &[i64]) -> ObservedFailure {
     ObservedFailure {

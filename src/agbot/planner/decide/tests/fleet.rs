@@ -13,31 +13,33 @@ use evenkeel_domain::{
     policy::ExternalPolicy,
 };
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceKey, TaskId};
-use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
-
-use crate::{
+use evenkeel_planner_record::{
     agreement::Agreement,
-    command::Action,
-    decide::decide,
-    event::{Event, Outcome},
-    explain::status_of,
     facts::{
         AgentFacts, DeploymentPolicyFacts, Guardian, HaGroupFacts, NodeFacts, NodeMonitorState,
         NodePolicyFacts, PolicyOrchestration, VersionChoice,
     },
     fixture::{agreement, at, deployment_policy, service},
     health::{Entity, HealthEvent, HealthReport, StoredReport, stored_reports},
-    model::Model,
-    plan::UnitEvent,
     settings::PlannerSettings,
-    status::{PartStatus, Window, WorkloadStatus},
-    user_action::{RequestedAction, RequestedRecovery, accept},
     workload::{
         DesiredState, EndedCommand, Ending, Instance, LastingAction, LifecycleEvent, ReportedHealth,
         Requester, SlotTasks, Task, TaskReport, TaskState, UnitId, UserAction, WorkloadAction,
         WorkloadRecord,
     },
+};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use crate::{
+    command::Action,
+    decide::decide,
+    event::{Event, Outcome},
+    explain::status_of,
+    model::Model,
+    plan::UnitEvent,
+    status::{PartStatus, Window, WorkloadStatus},
+    user_action::{RequestedAction, RequestedRecovery, accept},
 };
 
 /// Nodes `n1`, `n2`, … and policies in the organization `o`.

@@ -4,19 +4,21 @@ use std::collections::BTreeSet;
 
 use evenkeel_domain::orchestration::health_policy::{ActionKind, RecoveryAction};
 use evenkeel_ids::{GroupId, NmpId, NodeId};
+use evenkeel_planner_record::{
+    facts::{HaGroupFacts, NmpStatusFacts},
+    health::{Entity, GroupAction, GroupCheck, HealthState},
+    statistics::{EngineReport, NodeMachine},
+    workload::{HubReport, PreparedAction, TaskHealth},
+};
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node, policy};
 use crate::{
     event::Event,
-    facts::{HaGroupFacts, NmpStatusFacts},
-    health::{Entity, GroupAction, GroupCheck, HealthState},
     health_checks::{GroupFindings, group_reports, stale_upgrades},
     model::partition_of_group,
     plan::UnitEvent,
-    statistics::{EngineReport, NodeMachine},
     user_action::{checked_by, members_to_recover},
-    workload::{HubReport, PreparedAction, TaskHealth},
 };
 
 const INTERVAL: u64 = 60;

@@ -1,13 +1,13 @@
 //! Limits and the end of recoveries by the health policies of HA groups: C6.
 
 use evenkeel_ids::GroupId;
-use serde_json::{Value, json};
-
-use super::fleet::{Fleet, node};
-use crate::{
+use evenkeel_planner_record::{
     health::{Entity, HealthState},
     report::Blocked,
 };
+use serde_json::{Value, json};
+
+use super::fleet::{Fleet, node};
 
 const MEMBERS: [&str; 3] = ["n1", "n2", "n3"];
 

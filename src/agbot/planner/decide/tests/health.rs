@@ -1,17 +1,17 @@
 //! Reports of the engine about workloads, and effects of reports on updates: D1, D2, D10, D11.
 
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
+use evenkeel_planner_record::{
+    facts::Availability,
+    goal::Avail,
+    health::{Entity, HealthState, StoredReport},
+    workload::{Cause, Requester, RolloutAction, UpdateState, WorkloadAction},
+};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node, policy};
-use crate::{
-    facts::Availability,
-    goal::Avail,
-    health::{Entity, HealthState, StoredReport},
-    user_action::RequestedRecovery,
-    workload::{Cause, Requester, RolloutAction, UpdateState, WorkloadAction},
-};
+use crate::user_action::RequestedRecovery;
 
 fn workload() -> Entity {
     Entity::Workload(policy("w"))
@@ -149,9 +149,9 @@ fn what_cannot_be_placed_is_a_warning_and_an_error_after_a_minute() {
     assert_eq!(reported(&fleet, &part(), "Unplaced"), Some(HealthState::Error));
     assert_eq!(state(&fleet, &workload()), HealthState::Error);
     fleet.put_node("n2", |_| {});
-    let facts = crate::facts::NodePolicyFacts {
+    let facts = evenkeel_planner_record::facts::NodePolicyFacts {
         policy: evenkeel_domain::policy::ExternalPolicy::default(),
-        ..crate::facts::NodePolicyFacts::default()
+        ..evenkeel_planner_record::facts::NodePolicyFacts::default()
     };
     let changed = crate::event::Event::NodePolicyChanged { node: node("n2"), policy: Some(Box::new(facts)) };
     fleet.handle(&changed);
@@ -169,7 +169,10 @@ fn unit_of_a_group_that_does_not_exist_is_reported_as_empty() {
     fleet.put_policy("w", json!({"mode": "replicated", "scope": scope}));
     fleet.run(3);
     let group = evenkeel_ids::GroupId::new("o", "none");
-    let unit_id = crate::workload::UnitId { policy: policy("w"), part: crate::workload::Part::Group(group) };
+    let unit_id = evenkeel_planner_record::workload::UnitId {
+        policy: policy("w"),
+        part: evenkeel_planner_record::workload::Part::Group(group),
+    };
     let entity = Entity::WorkloadUnit(unit_id);
     assert_eq!(reported(&fleet, &entity, "EmptyUnit"), Some(HealthState::Warning));
     fleet.remove_policy("w");
@@ -182,7 +185,7 @@ fn unit_of_a_group_that_does_not_exist_is_reported_as_empty() {
 #[test]
 fn reports_about_instances_of_a_deleted_node_are_dropped() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
-    let without_tasks = crate::fixture::deployment_policy();
+    let without_tasks = evenkeel_planner_record::fixture::deployment_policy();
     assert_eq!(without_tasks.id, policy("p"));
     fleet.handle(&crate::event::Event::DeploymentPolicyChanged { policy: Box::new(without_tasks) });
     fleet.run(2);

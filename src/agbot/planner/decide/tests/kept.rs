@@ -6,19 +6,17 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::GroupId;
-use serde_json::{Value, json};
-
-use super::fleet::{Fleet, node, policy};
-use crate::{
+use evenkeel_planner_record::{
     departure::Departure,
-    event::Event,
-    explain::explain_part,
     facts::AgentFacts,
     fixture::at,
     health::{Entity, HealthState},
-    status::Question,
     workload::{Part, SlotTasks, UnitId},
 };
+use serde_json::{Value, json};
+
+use super::fleet::{Fleet, node, policy};
+use crate::{event::Event, explain::explain_part, status::Question};
 
 /// A failover workload whose first node was off long before the hub stopped.
 fn started_with_a_dead_node(alive_at: Option<i64>) -> Fleet {

@@ -1,9 +1,10 @@
 //! The preferred domain of the first instance, and moves to nodes that rank better: D5-S5, D8, D9.5.
 
+use evenkeel_planner_record::{health::Entity, report::Constraint, workload::Cause};
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node};
-use crate::{explain::explain_part, health::Entity, report::Constraint, status::Question, workload::Cause};
+use crate::{explain::explain_part, status::Question};
 
 fn failover(placement: Value) -> Value {
     json!({"mode": "failover", "orchestrate": "ha", "placement": placement, "timers": {"readyPeriodSeconds": 2}})

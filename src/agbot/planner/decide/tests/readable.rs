@@ -2,13 +2,15 @@
 
 use evenkeel_domain::policy::{ConstraintList, ExternalPolicy};
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_planner_record::{
+    facts::{DeploymentPolicyFacts, NodePolicyFacts, ServicePolicyFacts},
+    fixture::{agreement, at, deployment_policy, service},
+};
 use serde_json::{Value, json};
 
 use crate::{
     event::Event,
     explain::explain,
-    facts::{DeploymentPolicyFacts, NodePolicyFacts, ServicePolicyFacts},
-    fixture::{agreement, at, deployment_policy, service},
     group_fixture::running_group,
     matching::{Fit, policy_errors},
     model::{

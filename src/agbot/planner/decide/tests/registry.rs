@@ -1,10 +1,10 @@
 //! The health registry: C1, C3, C9, C10.
 
 use evenkeel_ids::GroupId;
+use evenkeel_planner_record::health::{Entity, Registration};
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node, policy};
-use crate::health::{Entity, Registration};
 
 const INTERVAL: u64 = 60;
 

@@ -3,24 +3,26 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::{GroupId, NodeId};
+use evenkeel_planner_record::{
+    agreement::CancelReason,
+    claims::{Claim, Phase, Purpose, ReleaseReason, Scope},
+    facts::{DeploymentOverrides, DeploymentPolicyFacts, VersionChoice},
+    fixture::{agreement, deployment_policy},
+    forecast::{Basis, Forecast},
+    report::HoldReason,
+    rollout::{Rollout, RolloutState, StepDurations, target_digest},
+    time::{later, secs_since},
+    workload::UpdateState,
+};
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::fleet::{Fleet, node, policy};
 use crate::{
-    agreement::CancelReason,
-    claims::{Claim, Phase, Purpose, ReleaseReason, Scope},
     event::Event,
-    facts::{DeploymentOverrides, DeploymentPolicyFacts, VersionChoice},
-    fixture::{agreement, deployment_policy},
-    forecast::{Basis, Forecast},
     group_fixture::running_group,
     model::Model,
-    report::HoldReason,
-    rollout::{Rollout, RolloutState, StepDurations, target_digest},
     rollout_detail::{ComparedWith, RolloutDetail, StepState, WaveKind, detail_of},
-    time::{later, secs_since},
-    workload::UpdateState,
 };
 
 fn names(count: usize) -> Vec<String> {
@@ -182,7 +184,7 @@ fn group_rollout(change: impl FnOnce(&mut Rollout)) -> (Model, Timestamp) {
     model.apply(&Event::DeploymentPolicyChanged { policy: Box::new(policy) }, now);
     let old = agreement("a").finalize(now).unwrap().end(now, CancelReason::POLICY_CHANGED).unwrap();
     model.apply(&Event::AgreementRecorded { agreement: Box::new(old) }, now);
-    let new = crate::agreement::Agreement {
+    let new = evenkeel_planner_record::agreement::Agreement {
         id: evenkeel_ids::AgreementId::from_text("new"),
         version: "2.0.0".into(),
         created_at: now,

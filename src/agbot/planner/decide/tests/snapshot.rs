@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use evenkeel_ids::{GroupId, NmpId};
-
-use super::fleet::{Fleet, node, policy};
-use crate::{
+use evenkeel_planner_record::{
     claims::{ClaimRequest, Purpose, Scope},
-    event::Event,
     facts::{Availability, HaGroupFacts, NodeMonitorState},
     workload::{Cause, Task},
 };
+
+use super::fleet::{Fleet, node, policy};
+use crate::event::Event;
 
 fn failover(placement: Value) -> Value {
     json!({"mode": "failover", "orchestrate": "ha", "placement": placement, "timers": {"readyPeriodSeconds": 1}})
@@ -181,7 +181,7 @@ fn no_instance_moves_more_than_twice_over_an_upgrade_of_twenty_nodes() {
     fleet.run(15);
     let before = fleet.running("w");
     let mut order: Vec<&str> = names.clone();
-    order.sort_by_key(|name| crate::stable_hash::stable_hash(&[name]));
+    order.sort_by_key(|name| evenkeel_planner_record::stable_hash::stable_hash(&[name]));
     for name in order {
         begin(&mut fleet, name);
         fleet.run_until(60, |fleet| !fleet.live("w").split(' ').any(|one| one == name));
@@ -192,7 +192,7 @@ fn no_instance_moves_more_than_twice_over_an_upgrade_of_twenty_nodes() {
     fleet.run(60);
     assert_eq!(fleet.running("w"), before);
     for number in 1..=8 {
-        let slot = crate::workload::Slot::Number(number);
+        let slot = evenkeel_planner_record::workload::Slot::Number(number);
         let tasks = fleet.tasks();
         let moved = tasks.iter().filter(|task| task.slot == slot && task.cause != Cause::Scale).count();
         assert!(moved <= 2, "slot {number} moved {moved} times");
@@ -333,7 +333,7 @@ fn upgrade_of_an_agent_drains_its_node_first_and_the_instance_returns() {
             node: node(name),
             purpose: Purpose::AgentUpgrade { nmp: NmpId::new("o", "m"), drains: true },
             version: String::new(),
-            deadline: crate::time::later(fleet.now, 600),
+            deadline: evenkeel_planner_record::time::later(fleet.now, 600),
             seen_running: Vec::new(),
             parallelism: 0,
         };

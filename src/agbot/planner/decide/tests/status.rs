@@ -2,19 +2,21 @@
 
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
+use evenkeel_planner_record::{
+    facts::{DeploymentPolicyFacts, PolicyOrchestration, PolicyScope},
+    fixture::{at, deployment_policy, task},
+    goal::Avail,
+    report::{Constraint, UnplacedCause},
+    workload::{DesiredState, Part, Task, TaskState, UnitId, WorkloadRecord},
+};
 use serde_json::json;
 
 use super::fleet::Fleet;
 use crate::{
     event::Event,
     explain::{explain_part, status_of, why_no_task},
-    facts::{DeploymentPolicyFacts, PolicyOrchestration, PolicyScope},
-    fixture::{at, deployment_policy, task},
-    goal::Avail,
     group_fixture::running_group,
-    report::{Constraint, UnplacedCause},
     status::{PartExplanation, Question, Window},
-    workload::{DesiredState, Part, Task, TaskState, UnitId, WorkloadRecord},
 };
 
 #[test]

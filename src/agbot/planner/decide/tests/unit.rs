@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use evenkeel_domain::policy::ExternalPolicy;
 use evenkeel_ids::GroupId;
+use evenkeel_planner_record::{
+    facts::NodePolicyFacts,
+    workload::{LastingAction, Part, UnitId},
+};
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node, policy};
 use crate::{
     event::Event,
-    facts::NodePolicyFacts,
     user_action::{RequestedAction, accept},
-    workload::{LastingAction, Part, UnitId},
 };
 
 const GIVEBACK: RequestedAction<'_> = RequestedAction {

@@ -1,6 +1,8 @@
 //! Organizations that could not be read.
 
-use crate::{decide::decide, event::Event, fixture, model::Model, settings::PlannerSettings};
+use evenkeel_planner_record::{fixture, settings::PlannerSettings};
+
+use crate::{decide::decide, event::Event, model::Model};
 
 /// A model as after a start: the record of an agreement, and nothing of its organization.
 fn after_a_start() -> Model {

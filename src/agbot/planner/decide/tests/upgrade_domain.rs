@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use evenkeel_ids::GroupId;
-
-use super::fleet::{Fleet, node, policy};
-use crate::{
-    event::Event,
+use evenkeel_planner_record::{
     facts::HaGroupFacts,
     health::Entity,
     workload::{Task, UpdateState},
 };
+
+use super::fleet::{Fleet, node, policy};
+use crate::event::Event;
 
 fn document(update: &Value) -> Value {
     json!({"mode": "replicated", "replicas": 6, "placement": {"policy": "nodes-order"}, "update": update})

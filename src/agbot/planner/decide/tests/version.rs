@@ -1,9 +1,10 @@
 //! Version lists of workloads: B11.10.
 
+use evenkeel_planner_record::{facts::VersionChoice, usage::WorkloadUsage, workload::UpdateState};
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node, policy};
-use crate::{event::Event, facts::VersionChoice, usage::WorkloadUsage, workload::UpdateState};
+use crate::event::Event;
 
 fn entry(version: &str, priority: u32) -> VersionChoice {
     VersionChoice {

@@ -1,13 +1,12 @@
 use evenkeel_domain::policy::{ConstraintList, ExternalPolicy, Property};
-
-use super::*;
-use crate::{
-    event::Event,
+use evenkeel_planner_record::{
     facts::{NodeFacts, NodePolicyFacts},
     fixture::{agreement, at},
-    group_fixture::running_group,
     settings::PlannerSettings,
 };
+
+use super::*;
+use crate::{event::Event, group_fixture::running_group};
 
 fn id(number: u32) -> NodeId {
     NodeId::new("o", &format!("n{number}"))
@@ -161,8 +160,11 @@ fn versions_of_services_follow_agreements() {
     };
     let one = |count| vec![("o/s".to_owned(), "1.0.0".to_owned(), count)];
     assert_eq!(with_service(&model), one(2));
-    let ended =
-        agreement("a").finalize(at(1)).unwrap().end(now, crate::agreement::CancelReason(204)).unwrap();
+    let ended = agreement("a")
+        .finalize(at(1))
+        .unwrap()
+        .end(now, evenkeel_planner_record::agreement::CancelReason(204))
+        .unwrap();
     model.apply(&Event::AgreementRecorded { agreement: Box::new(ended) }, now);
     assert_eq!(with_service(&model), one(1));
     model.apply(&Event::NodeRemoved { node: NodeId::new("o", "b") }, now);

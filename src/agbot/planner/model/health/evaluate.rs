@@ -5,16 +5,16 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use evenkeel_ids::{NodeId, PolicyId};
-use jiff::Timestamp;
-
-use crate::{
+use evenkeel_planner_record::{
     health::{
         Entity, EntityKind, HealthEvent, HealthState, ORCHESTRATOR, PLACEMENT, SYSTEM,
         system::{UPGRADE_BLOCKED, is_of_identity, is_of_recovery},
     },
-    model::Model,
     workload::UnitId,
 };
+use jiff::Timestamp;
+
+use crate::model::Model;
 
 /// Rules by which the health of an entity is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

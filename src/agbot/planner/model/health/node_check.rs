@@ -4,15 +4,15 @@
 
 use evenkeel_domain::orchestration::health_policy::{DetectionType, Executor, HealthPolicy};
 use evenkeel_ids::NodeId;
-use jiff::Timestamp;
-
-use crate::{
+use evenkeel_planner_record::{
     facts::Availability,
     health::{Entity, detect},
-    model::{Liveness, Model},
     node_record::NodeRecord,
     workload::{PeerVotes, Task},
 };
+use jiff::Timestamp;
+
+use crate::model::{Liveness, Model};
 
 /// A node as the health policy of its group sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,18 +1,16 @@
 //! Scenarios of D1 and the rules of reports.
 
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_planner_record::{
+    fixture::{at, deployment_policy},
+    health::{Entity, EntityKind, HealthEvent, HealthReport, HealthState, Stale, StoredReport},
+    workload::UnitId,
+};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Evaluation, EvaluationRules, ListedChildren, Reason};
-use crate::{
-    event::Event,
-    fixture::{at, deployment_policy},
-    group_fixture::running_group,
-    health::{Entity, EntityKind, HealthEvent, HealthReport, HealthState, Stale, StoredReport},
-    model::Model,
-    workload::UnitId,
-};
+use crate::{event::Event, group_fixture::running_group, model::Model};
 
 fn report(value: Value) -> HealthReport {
     HealthReport::read(value).expect("a report")

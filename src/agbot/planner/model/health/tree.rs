@@ -5,15 +5,15 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
+use evenkeel_planner_record::{
+    facts::PolicyScope,
+    health::{Entity, EntityKind, HealthEvent, HealthRecords, HealthState},
+    workload::{Part, SlotTasks, UnitId},
+};
 use jiff::Timestamp;
 
 use super::EvaluationRules;
-use crate::{
-    facts::PolicyScope,
-    health::{Entity, EntityKind, HealthEvent, HealthRecords, HealthState},
-    model::Model,
-    workload::{Part, SlotTasks, UnitId},
-};
+use crate::model::Model;
 
 impl Model {
     /// Returns the events of all entities.

@@ -9,6 +9,7 @@ use evenkeel_domain::policy::{
     Property, PropertyType,
     constraint::{Operator, Predicate},
 };
+use evenkeel_planner_record::stable_hash::stable_hash;
 use hashbrown::{HashMap, HashSet};
 use roaring::RoaringBitmap;
 use serde_json::Value;
@@ -17,7 +18,6 @@ use super::{
     numbers::NumberIndex,
     postings::{Postings, Union},
 };
-use crate::stable_hash::stable_hash;
 
 /// A text with its declared type.
 #[derive(Debug, Clone)]

@@ -11,16 +11,16 @@ pub(crate) use rollback::{rollback_of, wanted_versions};
 pub(crate) use task::{cancel_reason, choose, has_versions_left, startable, tried};
 
 use evenkeel_ids::{NodeId, PolicyId};
-use jiff::Timestamp;
-
-use super::Model;
-use crate::{
+use evenkeel_planner_record::{
     agreement::Agreement,
     facts::{Availability, DeploymentPolicyFacts, VersionChoice},
-    matching::{self, Choice, Consumers, Fit, TriedVersions, Wanted},
     node_record::NodeRecord,
     report::Blocked,
 };
+use jiff::Timestamp;
+
+use super::Model;
+use crate::matching::{self, Choice, Consumers, Fit, TriedVersions, Wanted};
 
 /// Chooses the version for a pair by priority and rollback state, and tests everything but liveness.
 ///

@@ -5,12 +5,12 @@
 use std::borrow::Cow;
 
 use evenkeel_ids::GroupId;
-
-use crate::{
+use evenkeel_planner_record::{
     facts::{DeploymentPolicyFacts, VersionChoice},
-    model::Model,
     rollout::{Rollback, target_digest},
 };
+
+use crate::model::Model;
 
 /// Returns the versions that a policy wants in a group: its own, or the one that the group returns to.
 pub(crate) fn wanted_versions<'a>(

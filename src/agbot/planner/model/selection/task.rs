@@ -3,20 +3,22 @@
 //! Source: engine 1 (the tasks of a policy are its agreements); orchestration 1.9, E3.
 
 use evenkeel_ids::{NodeId, PolicyId};
-use jiff::Timestamp;
-
-use crate::{
+use evenkeel_planner_record::{
     agreement::{Agreement, CancelReason},
     blocklist::{BlocklistEntry, BlocklistKey},
     facts::{DeploymentPolicyFacts, VersionChoice},
     goal::StartMode,
-    matching::{Choice, Consumers, Fit},
-    model::{Model, observe, selection},
     report::Blocked,
     settings::FailureAction,
     time::secs_since,
     usage::{WorkloadUsage, has_attempts_left},
     workload::{DesiredState, Ending, NodeOrder, Slot, SlotTasks, Task, TaskState},
+};
+use jiff::Timestamp;
+
+use crate::{
+    matching::{Choice, Consumers, Fit},
+    model::{Model, observe, selection},
 };
 
 /// The service that a task's node must run, with its task.

@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 
 use evenkeel_domain::orchestration::OnViolation;
+use evenkeel_planner_record::{
+    goal::{Goal, StartMode},
+    workload::{ActionGoal, NodeOrder, Task, UserAction},
+};
 
 use super::simulated::*;
 use crate::{
-    goal::{Goal, StartMode},
     place::Verdict,
     user_action::{Progress, UnitView, progress},
-    workload::{ActionGoal, NodeOrder, Task, UserAction},
 };
 
 impl World {
@@ -112,7 +114,8 @@ fn forced_second_instance_stays_until_a_user_stops_one() {
     world.run(120);
     assert_eq!(world.running_nodes(), ["n1", "n2"]);
     world.begin(ActionGoal::StoppedOn { nodes: [node("n1")].into() }, false);
-    world.change_node("n1", |node| node.frozen = Some(crate::report::FrozenLevel::Instance));
+    world
+        .change_node("n1", |node| node.frozen = Some(evenkeel_planner_record::report::FrozenLevel::Instance));
     assert_eq!(world.finish(10), Progress::Done);
     world.run(120);
     assert_eq!(world.running_nodes(), ["n2"]);
@@ -126,7 +129,9 @@ fn unit_that_a_user_stopped_stays_stopped_until_it_is_started() {
     let nodes: Vec<_> = world.nodes.iter().map(|row| row.id.clone()).collect();
     world.begin(ActionGoal::StoppedOn { nodes: nodes.iter().cloned().collect() }, false);
     for node in &nodes {
-        world.change_node(node.name(), |row| row.frozen = Some(crate::report::FrozenLevel::Instance));
+        world.change_node(node.name(), |row| {
+            row.frozen = Some(evenkeel_planner_record::report::FrozenLevel::Instance)
+        });
     }
     assert_eq!(world.finish(20), Progress::Done);
     let created = world.tasks.len();

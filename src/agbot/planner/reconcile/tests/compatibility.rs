@@ -1,10 +1,11 @@
 //! Different compatibility versions of the agents: A7.
 
-use super::simulated::*;
-use crate::{
+use evenkeel_planner_record::{
     goal::{Goal, StartMode},
     workload::{ActionGoal, Cause, NodeOrder},
 };
+
+use super::simulated::*;
 
 /// Nodes with agents of these versions; the first is the leader.
 fn fleet(goal: Goal, versions: &[Option<i64>]) -> World {

@@ -2,15 +2,14 @@
 
 use Condition::{Affinity, Changing, Constraint, Frozen, Idle, StartFailed, StopFailed, Warn};
 use evenkeel_domain::orchestration::OnExhausted;
-
-use super::simulated::*;
-use crate::{
+use evenkeel_planner_record::{
     goal::{Goal, StartMode},
-    place::Verdict,
     report::FrozenLevel,
-    user_action::Progress,
     workload::{ActionGoal, Cause, DesiredState, Impairment, NodeOrder, Slot, Task, TaskState},
 };
+
+use super::simulated::*;
+use crate::{place::Verdict, user_action::Progress};
 
 /// A possible problem of a node of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,17 +1,15 @@
 //! Dry runs: D3.
 
+use evenkeel_planner_record::{facts::Availability, goal::Goal, report::Blocked, workload::Cause};
+
 use super::simulated::*;
 use crate::{
-    facts::Availability,
-    goal::Goal,
     place::Verdict,
     reconcile::{
         DryRun,
         ExpectedKind::{self, Create, Move, Replace, Stop},
         dry_run,
     },
-    report::Blocked,
-    workload::Cause,
 };
 
 fn expected(world: &World) -> DryRun {
@@ -121,7 +119,7 @@ fn plan_of_a_paused_update_names_the_pause() {
     let mut world = World::new(Goal::replicated(2), 2);
     world.run(5);
     world.write(2);
-    world.update.state = crate::workload::UpdateState::Paused;
+    world.update.state = evenkeel_planner_record::workload::UpdateState::Paused;
     world.update.target = Some(world.workload.versions.current);
     "paused by o/ann".clone_into(&mut world.update.message);
     let found = expected(&world);

@@ -1,12 +1,13 @@
 //! Failover and flex: A1, A2, A3, B9.
 
-use super::{simulated::*, wanted_slots};
-use crate::{
+use evenkeel_planner_record::{
     facts::Availability,
     goal::{Goal, StartMode},
     report::{Blocked, FrozenLevel},
     workload::{NodeOrder, Slot},
 };
+
+use super::{simulated::*, wanted_slots};
 
 fn failover(start: StartMode) -> World {
     let mut world = World::new(Goal::failover(start, 16), 2);

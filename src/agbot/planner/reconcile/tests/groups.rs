@@ -1,17 +1,19 @@
 //! HA groups: D11, E4, E5, P.
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::{
+    facts::Availability,
+    goal::Goal,
+    report::Blocked,
+    time::later,
+    workload::{Slot, UpdateState},
+};
 
 use super::simulated::*;
 use crate::{
-    facts::Availability,
-    goal::Goal,
     plan::TaskChange,
     reconcile::{plan_removal, plan_unit},
-    report::Blocked,
-    time::later,
     unit_pass::UnitFacts,
-    workload::{Slot, UpdateState},
 };
 
 fn pair() -> World {
@@ -117,7 +119,7 @@ fn rollback_waits_when_only_the_new_version_runs() {
     world.run_until(60, |world| world.update.state == UpdateState::Completed);
     world.take_down("n2");
     world.workload.versions = world.workload.versions.roll_back().expect("there is a previous version");
-    world.request(crate::workload::UpdateEvent::RollbackRequested);
+    world.request(evenkeel_planner_record::workload::UpdateEvent::RollbackRequested);
     world.run(60);
     assert_eq!(world.running_versions(), [2]);
     assert_eq!(world.update.state, UpdateState::RollbackStarted);

@@ -2,20 +2,20 @@
 
 use evenkeel_domain::orchestration::{HealthPolicy, health_policy::Target};
 use evenkeel_ids::{GroupId, TaskId};
-use serde_json::{Value, json};
-
-use super::simulated::*;
-use crate::{
+use evenkeel_planner_record::{
     facts::Guardian,
     goal::{Goal, StartMode},
     health::MemberRecovery,
     report::{Blocked, NoLease},
-    unit_pass::CoveredNode,
     workload::{
         ActionGoal, Cause, DesiredState, EndedCommand, LifecycleEvent, NodeOrder, PreparedAction, Slot,
         TaskHealth, UserAction,
     },
 };
+use serde_json::{Value, json};
+
+use super::simulated::*;
+use crate::unit_pass::CoveredNode;
 
 const UPDATE_TIMEOUT: u64 = 20;
 

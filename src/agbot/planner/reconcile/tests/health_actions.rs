@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use evenkeel_domain::orchestration::HealthPolicy;
 use evenkeel_ids::TaskId;
+use evenkeel_planner_record::{
+    goal::Goal,
+    statistics::EngineReport,
+    time::later,
+    workload::{EndedCommand, PeerVotes},
+};
 use serde_json::{Value, json};
 
 use super::{
     health::{command_done, count, event, events, policy, running, unhealthy, url},
     simulated::World,
-};
-use crate::{
-    goal::Goal,
-    statistics::EngineReport,
-    time::later,
-    workload::{EndedCommand, PeerVotes},
 };
 
 /// C5-S2: a paused instance continues; nothing is created again.

@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use evenkeel_domain::orchestration::RestartCondition;
 use evenkeel_domain::orchestration::health_policy::ActionKind;
 use evenkeel_ids::TaskId;
+use evenkeel_planner_record::{
+    goal::Goal,
+    report::Blocked,
+    workload::{ActionGoal, EndedCommand, RecoveryCommand, UserAction},
+};
 use serde_json::{Value, json};
 
 use super::{
     health::{policy, url},
     simulated::*,
-};
-use crate::{
-    goal::Goal,
-    report::Blocked,
-    workload::{ActionGoal, EndedCommand, RecoveryCommand, UserAction},
 };
 
 /// Instances whose URL is polled, all healthy and running for long enough.
@@ -46,7 +46,9 @@ fn fail(world: &mut World, task: &TaskId) {
 
 /// The commands that nodes carry out now.
 fn commands(world: &World) -> Vec<(TaskId, RecoveryCommand)> {
-    let command = |task: &&crate::workload::Task| Some((task.id.clone(), task.health.command()?.clone()));
+    let command = |task: &&evenkeel_planner_record::workload::Task| {
+        Some((task.id.clone(), task.health.command()?.clone()))
+    };
     world.running().iter().filter_map(command).collect()
 }
 

@@ -1,15 +1,15 @@
 //! Health policies are part of the monitoring of updates: B11.6.
 
+use evenkeel_planner_record::{
+    goal::Goal,
+    settings::{FailureAction, Pace},
+    workload::{Cause, Task, UpdateEvent, UpdateState, Workload},
+};
 use serde_json::json;
 
 use super::{
     health::{count, url},
     simulated::*,
-};
-use crate::{
-    goal::Goal,
-    settings::{FailureAction, Pace},
-    workload::{Cause, Task, UpdateEvent, UpdateState, Workload},
 };
 
 /// Instances with a URL, of which the first version is healthy.

@@ -2,14 +2,14 @@
 
 use evenkeel_domain::orchestration::RestartCondition;
 use evenkeel_ids::TaskId;
-
-use super::simulated::*;
-use crate::{
+use evenkeel_planner_record::{
     facts::Availability,
     goal::{Goal, StartMode},
-    place::Verdict,
     workload::{Cause, DesiredState, Ending, NodeOrder, Task, TaskReport, TaskState, Workload},
 };
+
+use super::simulated::*;
+use crate::place::Verdict;
 
 fn running_ids(world: &World) -> Vec<TaskId> {
     let mut ids: Vec<TaskId> = world.running().into_iter().map(|task| task.id.clone()).collect();

@@ -22,9 +22,8 @@ mod state_tables;
 mod unproven;
 mod updates;
 
+use evenkeel_planner_record::workload::{Slot, Task};
 use simulated::World;
-
-use crate::workload::{Slot, Task};
 
 /// Returns the slots with a wanted task, in order.
 fn wanted_slots(world: &World) -> Vec<String> {

@@ -2,15 +2,15 @@
 
 use evenkeel_domain::orchestration::OnViolation;
 use evenkeel_ids::TaskId;
-
-use super::{history_of, simulated::*, wanted_slots};
-use crate::{
+use evenkeel_planner_record::{
     facts::Availability,
     goal::Goal,
-    place::Verdict,
     report::{Blocked, FrozenLevel},
     workload::{Cause, DesiredState, Slot, Task, TaskState},
 };
+
+use super::{history_of, simulated::*, wanted_slots};
+use crate::place::Verdict;
 
 /// B9-S1.
 #[test]
@@ -146,7 +146,7 @@ fn update_waits_for_frozen_slots_and_says_so() {
     world.write(2);
     world.run(40);
     assert_eq!(world.running_versions(), [1, 2]);
-    assert_eq!(world.update.state, crate::workload::UpdateState::Updating);
+    assert_eq!(world.update.state, evenkeel_planner_record::workload::UpdateState::Updating);
     let blocked = world.update.blocked.clone().expect("the update is blocked");
     assert!(blocked.is_shown(world.now()));
     let frozen = Blocked::Frozen { level: FrozenLevel::Instance };

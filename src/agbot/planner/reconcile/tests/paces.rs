@@ -1,13 +1,14 @@
 //! Pace of an update, and the slots that it leaves out: B11.3 to B11.6.
 
-use super::{history_of, simulated::*};
-use crate::{
+use evenkeel_planner_record::{
     facts::Availability,
     goal::Goal,
     report::Blocked,
     settings::{FailureAction, Pace, UpdateOrder},
     workload::{Slot, UpdateEvent, UpdateState, Workload},
 };
+
+use super::{history_of, simulated::*};
 
 fn running(goal: Goal, nodes: usize, change: impl FnOnce(&mut Workload)) -> World {
     let mut world = World::new(goal, nodes);

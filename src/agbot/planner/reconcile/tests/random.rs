@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::TaskId;
-use rand::{Rng, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-
-use super::simulated::*;
-use crate::{
+use evenkeel_planner_record::{
     facts::Availability,
     goal::{Goal, StartMode},
-    place::NodeState,
     settings::{FailureAction, UpdateOrder},
     time::secs_since,
     workload::{Cause, DesiredState, Task, TaskState, UpdateEvent, UpdateState},
 };
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::simulated::*;
+use crate::place::NodeState;
 
 const SEEDS: u64 = 1_000;
 const FAULTY_SECS: u64 = 120;

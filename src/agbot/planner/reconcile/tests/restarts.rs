@@ -1,14 +1,14 @@
 //! Restarts: B5, B10.
 
 use evenkeel_domain::orchestration::{OnExhausted, RestartCondition};
-
-use super::{history_of, simulated::*};
-use crate::{
+use evenkeel_planner_record::{
     fixture::at,
     goal::{Goal, StartMode},
     time::secs_since,
     workload::DesiredState,
 };
+
+use super::{history_of, simulated::*};
 
 /// B10-S1.
 #[test]

@@ -1,10 +1,9 @@
 //! Numbers of slots: B1, B2, B4, B6, B7, B8, B13.
 
+use evenkeel_planner_record::{facts::Availability, goal::Goal, workload::Slot};
+
 use super::{history_of, simulated::*, wanted_slots};
-use crate::{
-    facts::Availability, goal::Goal, place::Verdict, plan::TaskChange, reconcile::plan_removal,
-    workload::Slot,
-};
+use crate::{place::Verdict, plan::TaskChange, reconcile::plan_removal};
 
 /// B1-S1.
 #[test]
@@ -155,12 +154,12 @@ fn update_leaves_a_node_that_is_down_out_and_it_follows_when_it_returns() {
     world.run(2);
     world.write(2);
     world.run(60);
-    assert_eq!(world.update.state, crate::workload::UpdateState::Completed);
+    assert_eq!(world.update.state, evenkeel_planner_record::workload::UpdateState::Completed);
     assert_eq!((world.update.done(), world.update.total()), (3, 3));
     world.bring_back("n3");
     world.run(10);
     assert_eq!(world.running_versions(), [2; 4]);
-    assert_eq!(world.update.state, crate::workload::UpdateState::Completed);
+    assert_eq!(world.update.state, evenkeel_planner_record::workload::UpdateState::Completed);
 }
 
 /// B8-S3.
@@ -173,7 +172,7 @@ fn paused_node_keeps_its_version_and_is_replaced_outside_of_the_update() {
     world.run(60);
     assert_eq!(world.running_versions(), [1, 2, 2]);
     let status = world.update.clone();
-    assert_eq!(status.state, crate::workload::UpdateState::Completed);
+    assert_eq!(status.state, evenkeel_planner_record::workload::UpdateState::Completed);
     world.set_availability("n2", Availability::Active);
     world.run(10);
     assert_eq!(world.running_versions(), [2, 2, 2]);
@@ -208,7 +207,7 @@ fn third_instance_on_two_nodes_waits_and_says_why() {
     let report = world.plan(None).unplaced.expect("one is not placed");
     assert_eq!((report.requested, report.placed), (3, 2));
     assert_eq!(report.summary, "2 of 3 placed: maxPerNode removed 2");
-    assert_eq!(report.cause, Some(crate::report::UnplacedCause::Unsatisfiable));
+    assert_eq!(report.cause, Some(evenkeel_planner_record::report::UnplacedCause::Unsatisfiable));
     world.run(5);
     assert_eq!(world.running().len(), 2);
 }

@@ -5,26 +5,28 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceKey, TaskId};
-use jiff::Timestamp;
-use nodes::exited;
-
-use crate::{
+use evenkeel_planner_record::{
     blocklist::BlocklistNews,
-    change::{CommittedRows, GroupState, Independent},
     claims::{Claim, Phase, Purpose, Scope},
     facts::{Availability, HaGroupFacts},
     fixture::at,
     goal::Goal,
-    place::{NodeState, NodeTable, UnitNode},
-    plan::{TaskChange, UnitEvent, UnitPlan},
-    reconcile::{plan_slot, plan_unit},
     settings::UnitSettings,
     time::later,
-    unit_pass::UnitFacts,
     workload::{
         Cause, DesiredState, Partner, ReportedHealth, Slot, Slots, Task, TaskReport, TaskState, UnitId,
         UpdateEvent, UpdateStatus, Workload, by_slot,
     },
+};
+use jiff::Timestamp;
+use nodes::exited;
+
+use crate::{
+    change::{CommittedRows, GroupState, Independent},
+    place::{NodeState, NodeTable, UnitNode},
+    plan::{TaskChange, UnitEvent, UnitPlan},
+    reconcile::{plan_slot, plan_unit},
+    unit_pass::UnitFacts,
 };
 
 mod nodes;
@@ -181,9 +183,9 @@ impl World {
             state_at: self.now(),
             running_at: None,
             ended_at: None,
-            health: crate::workload::TaskHealth::default(),
+            health: evenkeel_planner_record::workload::TaskHealth::default(),
             is_end_requested: None,
-            restarts: crate::workload::NodeRestarts::default(),
+            restarts: evenkeel_planner_record::workload::NodeRestarts::default(),
         };
         let task = change(task);
         self.tasks.insert(task.id.clone(), task);
@@ -367,7 +369,7 @@ impl World {
             unit_id: &self.unit_id,
             table: &table,
             slots: &slots,
-            observed: &crate::workload::Slots::new(),
+            observed: &evenkeel_planner_record::workload::Slots::new(),
             groups: &groups,
             update: &self.update,
             departures: &std::collections::BTreeMap::new(),

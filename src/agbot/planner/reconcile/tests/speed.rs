@@ -3,17 +3,13 @@
 use std::time::{Duration, Instant};
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_record::{
+    blocklist::BlocklistNews, fixture::at, goal::Goal, report::Constraint, workload::Slot,
+};
 
 use super::simulated::World;
-use crate::{
-    blocklist::BlocklistNews,
-    fixture::at,
-    goal::Goal,
-    place::{
-        Added, Elimination, NodeTable, Ranking, SoftViolations, UnitNode, Verdict, Want, explain_node, place,
-    },
-    report::Constraint,
-    workload::Slot,
+use crate::place::{
+    Added, Elimination, NodeTable, Ranking, SoftViolations, UnitNode, Verdict, Want, explain_node, place,
 };
 
 #[expect(clippy::disallowed_methods, reason = "measures how long a decision takes")]
@@ -91,7 +87,7 @@ fn full_reconcile_and_one_failure_of_ten_thousand_slots_are_quick() {
         unit_id: &world.unit_id,
         table: &table,
         slots: &slots,
-        observed: &crate::workload::Slots::new(),
+        observed: &evenkeel_planner_record::workload::Slots::new(),
         groups: &groups,
         update: &world.update,
         departures: &std::collections::BTreeMap::new(),

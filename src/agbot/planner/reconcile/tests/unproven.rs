@@ -1,13 +1,14 @@
 //! Versions that have not shown themselves are spread by nothing but their update, one slot at a time: B11.3 to B11.8.
 
-use super::simulated::*;
-use crate::{
+use evenkeel_planner_record::{
     facts::Availability,
     goal::Goal,
-    place::Verdict,
     settings::FailureAction,
     workload::{Slot, SlotTasks, Task, TaskState, UpdateEvent, UpdateState},
 };
+
+use super::simulated::*;
+use crate::place::Verdict;
 
 fn updated_one_by_one(goal: Goal, nodes: usize) -> World {
     let mut world = World::new(goal, nodes);

@@ -1,18 +1,20 @@
 //! Updates and rollbacks: B5, B11, B12, P.
 
 use evenkeel_domain::orchestration::OnExhausted;
-
-use super::{history_of, simulated::*};
-use crate::{
+use evenkeel_planner_record::{
     facts::Availability,
     fixture::deployment_policy,
     goal::Goal,
-    plan::{InstanceFailure, UnitPlan},
     report::{Blocked, FrozenLevel},
     settings::{FailureAction, UpdateOrder},
     time::secs_since,
-    unit_pass::stored_plan,
     workload::{Slot, SlotTasks, UpdateEvent, UpdateState, Workload, WorkloadRecord},
+};
+
+use super::{history_of, simulated::*};
+use crate::{
+    plan::{InstanceFailure, UnitPlan},
+    unit_pass::stored_plan,
 };
 
 fn running(count: u32, nodes: usize, change: impl FnOnce(&mut Workload)) -> World {
@@ -80,7 +82,8 @@ fn start_first_that_no_node_allows_is_degraded() {
 /// P-S2.
 #[test]
 fn start_first_exceeds_the_maximum_by_no_more_than_the_parallelism() {
-    let mut world = World::new(Goal::flex((1, 3, 3), crate::goal::StartMode::BestAvailable, 0), 3);
+    let mut world =
+        World::new(Goal::flex((1, 3, 3), evenkeel_planner_record::goal::StartMode::BestAvailable, 0), 3);
     world.edit(|workload| {
         workload.update.parallelism = 1;
         workload.update.order = UpdateOrder::StartFirst;

@@ -5,14 +5,13 @@
 use std::collections::BTreeSet;
 
 use evenkeel_domain::orchestration::HealthPolicy;
-
-use super::{Accepting, ActionRefusal, Candidate, conflict};
-use crate::{
+use evenkeel_planner_record::{
     health::is_unhealthy_member,
-    place::UnitNode,
-    user_action::RequestedRecovery,
     workload::{ActionGoal, ActionGoals, DesiredState, Slot, SlotTasks, Task},
 };
+
+use super::{Accepting, ActionRefusal, Candidate, conflict};
+use crate::{place::UnitNode, user_action::RequestedRecovery};
 
 impl Accepting<'_> {
     pub(super) fn recover(&self) -> Result<ActionGoals, ActionRefusal> {

@@ -1,15 +1,15 @@
 //! Nodes of the closed loop.
 
 use evenkeel_ids::TaskId;
-use jiff::Timestamp;
-
-use super::{Behavior, World};
-use crate::{
+use evenkeel_planner_record::{
     claims::Claim,
-    place::UnitNode,
     time::{later, secs_since},
     workload::{DesiredState, Ending, Task, TaskReport, TaskState},
 };
+use jiff::Timestamp;
+
+use super::{Behavior, World};
+use crate::place::UnitNode;
 
 impl World {
     /// The nodes work for one second.
