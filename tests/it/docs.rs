@@ -290,6 +290,7 @@ fn page_of_events_names_the_kinds_in_the_code() {
     let documented: BTreeSet<String> = rows.map(|(kind, _)| kind.to_owned()).collect();
     let crates = [
         "src/agbot/planner-record/",
+        "src/agbot/change/",
         "src/agbot/planner/",
         "src/agbot/agbot/",
         "src/agbot/agbot-api/",

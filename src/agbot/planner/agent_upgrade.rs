@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_change::{Grant, may_take};
 use evenkeel_ids::{NmpId, NodeId};
 use evenkeel_planner_record::{
     claims::{Claim, ClaimRequest, Purpose, Scope},
@@ -15,10 +16,7 @@ use evenkeel_planner_record::{
 };
 use jiff::Timestamp;
 
-use crate::{
-    change::{Grant, may_take},
-    model::Liveness,
-};
+use crate::model::Liveness;
 
 /// Refused requests are remembered this long.
 pub const REFUSAL_MEMORY_SECS: u64 = 180;

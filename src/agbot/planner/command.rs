@@ -152,7 +152,7 @@ pub enum Action {
         /// The update's type, to be echoed.
         update_type: String,
     },
-    /// Takes a claim in one transaction: locks the group's rows, checks [`crate::change::may_take`], inserts.
+    /// Takes a claim in one transaction: locks the group's rows, checks [`evenkeel_change::may_take`], inserts.
     TakeClaim {
         /// The claim request.
         request: Box<ClaimRequest>,

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_change::{self as change, GroupState};
 use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
 use evenkeel_planner_record::{
     agreement::Agreement,
@@ -18,7 +19,6 @@ use evenkeel_planner_record::{
 };
 
 use crate::{
-    change::{self, GroupState},
     model::{Liveness, Model, Observed, selection},
     pass::Pass,
 };

@@ -6,7 +6,7 @@
 //!
 //! The modules form layers, and each uses only those of its own row and above, in one direction:
 //!
-//! - rules about them: [`change`], [`place`], [`slots`], [`matching`]
+//! - rules about them: [`place`], [`slots`], [`matching`]
 //! - input and output of a decision: [`plan`], [`command`], [`event`]
 //! - state, and queries about it: [`model`], [`status`], [`terms`]
 //! - a decision under construction: `pass`, [`unit_pass`], `focus`
@@ -20,7 +20,6 @@ mod acknowledgement;
 pub mod agent_upgrade;
 pub mod agent_wait;
 mod agreement_end;
-pub mod change;
 pub mod command;
 pub mod decide;
 pub mod engine;

@@ -1,6 +1,6 @@
 //! Plans one (node, policy): propose, keep, update or end its agreement.
 //!
-//! The decision that an instance may stop is made by the gates ([`crate::change`]), which the rollout of a
+//! The decision that an instance may stop is made by the gates ([`evenkeel_change`]), which the rollout of a
 //! group and the judge of one instance ask ([`crate::rolling`]). Source: agbot 1.5, 1.7, 2.1 to 2.5.
 
 use evenkeel_ids::{NodeId, PolicyId, TaskId};

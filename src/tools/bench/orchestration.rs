@@ -156,7 +156,7 @@ fn count_instances(table: &mut NodeTable, unit: &UnitRecord) {
 static NO_SLOTS: Slots = Slots::new();
 static NO_RECOVERY: RecoveryFacts = RecoveryFacts::NONE;
 static NO_DEPARTURES: Departures = Departures::new();
-static NO_GROUPS: BTreeMap<evenkeel_ids::GroupId, evenkeel_planner::change::GroupState> = BTreeMap::new();
+static NO_GROUPS: BTreeMap<evenkeel_ids::GroupId, evenkeel_change::GroupState> = BTreeMap::new();
 static NO_HEALTH: BTreeMap<evenkeel_ids::TaskId, evenkeel_planner_record::workload::ReportedHealth> =
     BTreeMap::new();
 
@@ -184,7 +184,7 @@ pub fn facts<'a>(
         blocklist: &NO_NEWS,
         unsettled_partners: &[],
         are_partners_in_upgrade: false,
-        dependencies: &evenkeel_planner::change::Independent,
+        dependencies: &evenkeel_change::Independent,
         errors: &[],
         health: &NO_HEALTH,
         survey: &evenkeel_planner::unit_pass::NoSurvey,

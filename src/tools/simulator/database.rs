@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::agent::ToAgent;
+use evenkeel_change::{self as change, Grant};
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, TaskId};
 use evenkeel_planner::{
-    change::{self, Grant},
     command::{Action, Command},
     event::{Event, Outcome},
     model::ENDED_MEMORY_SECS,

@@ -9,9 +9,9 @@ use super::{
     database::{Database, OutboxRow, Row},
     task_health::Watch,
 };
+use evenkeel_change::{Grant, may_take};
 use evenkeel_ids::{AgreementId, NodeId, PolicyId, TaskId};
 use evenkeel_planner::{
-    change::{Grant, may_take},
     command::{Action, Command},
     event::Outcome,
     plan::{StoredPlan, neighbors},

@@ -75,7 +75,8 @@ pub(super) const ROOMS: &[Room] = &[
         uses: &["foundation", "platform"],
         crates: &[
             ("planner-record", &["ids", "domain"]),
-            ("planner", &["ids", "domain", "planner-record"]),
+            ("change", &["ids", "planner-record"]),
+            ("planner", &["ids", "domain", "planner-record", "change"]),
             ("agbot-store", &["ids", "domain", "access", "store"]),
             (
                 "agbot",
@@ -85,6 +86,7 @@ pub(super) const ROOMS: &[Room] = &[
                     "access",
                     "wire",
                     "planner-record",
+                    "change",
                     "planner",
                     "metrics",
                     "runtime",
@@ -135,7 +137,7 @@ pub(super) const ROOMS: &[Room] = &[
         name: "tools",
         uses: &["foundation", "platform", "exchange", "agbot", "cli"],
         crates: &[
-            ("simulator", &["ids", "domain", "planner-record", "planner"]),
+            ("simulator", &["ids", "domain", "planner-record", "change", "planner"]),
             ("import", &["ids", "domain", "access", "store", "exchange-store"]),
             ("test-database", &["store", "runtime", "embedded-postgres"]),
         ],

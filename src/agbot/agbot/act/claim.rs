@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use evenkeel_agbot_store::claim as table;
 use evenkeel_agbot_store::event::{EventRow, insert_event};
 use evenkeel_agbot_store::rollout as rollouts;
-use evenkeel_planner::change::{self, Grant, may_take};
+use evenkeel_change::{self as change, Grant, may_take};
 use evenkeel_planner::event::{Event, Outcome};
 use evenkeel_planner_record::claims::{Claim, ClaimRef, ClaimRequest, Phase, Scope};
 use evenkeel_planner_record::facts::HaGroupFacts;

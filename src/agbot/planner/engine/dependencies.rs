@@ -7,6 +7,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
+use evenkeel_change::{DependencyFacts, Gate};
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner_record::{
     goal::Avail,
@@ -16,7 +17,6 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use crate::{
-    change::{DependencyFacts, Gate},
     model::{Model, UnitRecord},
     status::{Standing, standing_of, standing_of_service},
 };

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_change::{DependencyFacts, GroupState, Independent};
 use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceKey, TaskId};
 use evenkeel_planner_record::{
     blocklist::BlocklistNews,
@@ -13,7 +14,6 @@ use jiff::Timestamp;
 
 use super::{blocklist::Collector, dependencies::Dependencies};
 use crate::{
-    change::{DependencyFacts, GroupState, Independent},
     group_members,
     model::{Model, UnitRecord, observe::observe},
     pass::Pass,

@@ -8,6 +8,7 @@ pub use stored::{Neighbors, StoredPlan, neighbors};
 
 use std::{borrow::Cow, collections::BTreeMap};
 
+use evenkeel_change::Permit;
 use evenkeel_ids::{NodeId, TaskId};
 use evenkeel_planner_record::{
     blocklist::BlocklistChanges,
@@ -16,8 +17,6 @@ use evenkeel_planner_record::{
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-
-use crate::change::Permit;
 
 /// A change of one task.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_change::{CommittedRows, Permit};
 use evenkeel_ids::{NodeId, PolicyId, TaskId};
 use evenkeel_planner_record::{
     agreement::Agreement,
@@ -14,7 +15,6 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::UnitEvent;
-use crate::change::{CommittedRows, Permit};
 
 /// The changes of a workload unit, all in one transaction.
 ///

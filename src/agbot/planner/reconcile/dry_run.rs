@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_change::GroupState;
 use evenkeel_ids::{GroupId, NodeId, TaskId};
 use evenkeel_planner_record::{
     claims::Scope,
@@ -18,7 +19,6 @@ use jiff::Timestamp;
 
 use super::{plan_removal, plan_unit};
 use crate::{
-    change::GroupState,
     place::{NodeTable, loading_tasks},
     plan::{TaskChange, UnitPlan},
     unit_pass::UnitFacts,

@@ -7,6 +7,7 @@ use std::{
     ops::AddAssign as _,
 };
 
+use evenkeel_change::GateFacts;
 use evenkeel_ids::{GroupId, NodeId};
 use evenkeel_planner_record::{
     goal::StartMode,
@@ -19,7 +20,6 @@ use roaring::RoaringBitmap;
 use serde_json::json;
 
 use crate::{
-    change::GateFacts,
     place::Elimination,
     slots::{self, SlotCondition},
     unit_pass::UnitPass,

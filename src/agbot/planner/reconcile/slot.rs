@@ -2,6 +2,7 @@
 //!
 //! Source: orchestration B2.4, B8 to B10, B13.
 
+use evenkeel_change::Gate;
 use evenkeel_domain::orchestration::{OnExhausted, OnViolation, RestartCondition};
 use evenkeel_ids::NodeId;
 use evenkeel_planner_record::{
@@ -16,7 +17,6 @@ use serde_json::json;
 
 use super::lost;
 use crate::{
-    change::Gate,
     place::{Elimination, UnitNode},
     supervise::tasks_to_delete,
     unit_pass::{
@@ -221,7 +221,7 @@ fn waits_on_blocked_node(pass: &UnitPass<'_>, task: &Task) -> bool {
 fn leave_node(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
     let Some(node) = task.node.clone() else { return };
     let step = pass.step(slot, Change::Start { node: node.clone() }, Cause::TaskFailed);
-    if let Some(blocked) = crate::change::GateFacts::frozen(pass, &step) {
+    if let Some(blocked) = evenkeel_change::GateFacts::frozen(pass, &step) {
         return pass.block(&step, blocked);
     }
     let why = match task.state.is_ended() {
@@ -314,7 +314,7 @@ fn restart(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
     let Some(node) = task.node.clone() else { return };
     let step = pass.step(slot, Change::Start { node: node.clone() }, Cause::TaskFailed);
     let goal = pass.facts.workload.goal;
-    if let Some(blocked) = crate::change::GateFacts::frozen(pass, &step) {
+    if let Some(blocked) = evenkeel_change::GateFacts::frozen(pass, &step) {
         let cause = Cause::User { force: false };
         if !pass.starts_again(task) || goal.is_per_node() || pass.candidate(task, cause).is_none() {
             return pass.block(&step, blocked);

@@ -4,6 +4,7 @@
 
 use std::cell::OnceCell;
 
+use evenkeel_change::{self as change, Gate, GateFacts, GroupState};
 use evenkeel_ids::{NodeId, ServiceKey};
 use evenkeel_planner_record::{
     agreement::Agreement,
@@ -18,12 +19,7 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::{group_rollout::GroupRollout, progress};
-use crate::{
-    change::{self, Gate, GateFacts, GroupState},
-    group_members,
-    model::Liveness,
-    pass::Pass,
-};
+use crate::{group_members, model::Liveness, pass::Pass};
 
 /// The gates at which all instances of a group wait together: while one is closed, a rollout is not begun.
 const OF_ALL: &[Gate] = &[Gate::Paused, Gate::Grace, Gate::Delay, Gate::Budget];

@@ -4,6 +4,7 @@
 //! release the claim. A step that fails or stalls holds the rollout and leaves the others as they are. Every wait has the
 //! claim's deadline and a reason in the report. Source: orchestration B11, E4, E5.
 
+use evenkeel_change as change;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner_record::{
     agreement::Agreement,
@@ -20,7 +21,6 @@ use super::{
     stop::{self, Candidate, recheck},
 };
 use crate::{
-    change,
     focus::Focus,
     matching::{Choice, Fit},
     model::selection,

@@ -2,6 +2,7 @@
 //!
 //! Source: design 1.1; orchestration B9, B11, E4.7, P.
 
+use evenkeel_change::{self as change, GateFacts};
 use evenkeel_ids::NodeId;
 use evenkeel_planner_record::{
     agreement::Agreement,
@@ -12,12 +13,7 @@ use evenkeel_planner_record::{
 };
 use jiff::Timestamp;
 
-use crate::{
-    change::{self, GateFacts},
-    group_members,
-    matching::Fit,
-    pass::Pass,
-};
+use crate::{group_members, matching::Fit, pass::Pass};
 
 /// Time after which an instance that waits for others is reconciled again, in seconds.
 const SUCCESSOR_SECS: u64 = 30;

@@ -2,7 +2,7 @@
 //!
 //! A *group rollout* is the rollout of one policy through one HA group. The defaults are one at a time, stop first, minimum
 //! available one; other modes are settings of the same engine. Whether a member may stop is asked of the gate table
-//! ([`crate::change`]). Source: orchestration B11, E3 to E5; design 4.3.
+//! ([`evenkeel_change`]). Source: orchestration B11, E3 to E5; design 4.3.
 
 pub(crate) mod claim_expiry;
 mod drain;

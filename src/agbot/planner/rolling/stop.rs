@@ -2,6 +2,7 @@
 //!
 //! Source: design 4; orchestration B11, E5.
 
+use evenkeel_change as change;
 use evenkeel_ids::{NodeId, ServiceKey};
 use evenkeel_planner_record::{
     agreement::Agreement,
@@ -16,7 +17,7 @@ use super::{
     gate_facts::{RolloutFacts, removal, replacement},
     group_rollout::GroupRollout,
 };
-use crate::{change, command::Action, model::Observed, pass::Pass, supervise::rules};
+use crate::{command::Action, model::Observed, pass::Pass, supervise::rules};
 
 /// A blocked group rollout is planned again after this time, even if no event asks for it.
 const RECHECK_SECS: u64 = 10;

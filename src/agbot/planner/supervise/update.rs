@@ -2,6 +2,7 @@
 //!
 //! Its progress is the status row; it holds nothing else, so that any agbot continues where another one stopped. Source: orchestration B11, B12, P8.
 
+use evenkeel_change::Permit;
 use evenkeel_ids::TaskId;
 use evenkeel_planner_record::{
     claims::Scope,
@@ -25,7 +26,7 @@ use super::{
     tickets,
     unhealthy::{self, Failed},
 };
-use crate::{change::Permit, slots::SlotCondition, unit_pass::UnitPass};
+use crate::{slots::SlotCondition, unit_pass::UnitPass};
 
 /// Slots that are listed when all of them wait.
 const BLOCKED_SLOTS: usize = 20;

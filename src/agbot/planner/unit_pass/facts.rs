@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_change::{DependencyFacts, GroupState};
 use evenkeel_ids::{GroupId, NodeId, PolicyId, TaskId};
 use evenkeel_planner_record::{
     blocklist::BlocklistNews,
@@ -13,10 +14,7 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::{HealthSurvey, RecoveryFacts};
-use crate::{
-    change::{DependencyFacts, GroupState},
-    place::NodeTable,
-};
+use crate::place::NodeTable;
 
 /// Facts about a workload unit.
 #[derive(Clone, Copy)]

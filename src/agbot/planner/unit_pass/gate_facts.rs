@@ -1,5 +1,6 @@
 //! Facts for the gates, from the decision under construction.
 
+use evenkeel_change::{Gate, GateFacts, GroupState, gates_of};
 use evenkeel_ids::{GroupId, NodeId};
 use evenkeel_planner_record::{
     blocklist::BlocklistChange,
@@ -11,7 +12,6 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::UnitPass;
-use crate::change::{Gate, GateFacts, GroupState, gates_of};
 
 impl GateFacts for UnitPass<'_> {
     fn frozen(&self, step: &Step) -> Option<Blocked> {

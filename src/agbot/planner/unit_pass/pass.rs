@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_change::{self as change, Gate, GroupState, Permit};
 use evenkeel_ids::{GroupId, NodeId, TaskId};
 use evenkeel_planner_record::{
     claims::{Claim, Phase, Purpose, Scope},
@@ -18,7 +19,6 @@ use serde_json::json;
 
 use super::{RestartVerdict, UnitFacts, contest, failed_start, snapshot, version_loads::AddedLoads};
 use crate::{
-    change::{self, Gate, GroupState, Permit},
     place::{Buffer, Elimination, UnitNode, loading_tasks},
     plan::{InstanceFailure, TaskChange, UnitEvent, UnitPlan},
     slots::{self, SlotCondition},

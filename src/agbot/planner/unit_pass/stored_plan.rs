@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_change::Permit;
 use evenkeel_ids::{GroupId, NodeId, TaskId};
 use evenkeel_planner_record::{
     claims::{ClaimRequest, Purpose},
@@ -12,10 +13,7 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::UnitFacts;
-use crate::{
-    change::Permit,
-    plan::{StoredPlan, TaskChange, UnitPlan},
-};
+use crate::plan::{StoredPlan, TaskChange, UnitPlan};
 
 /// Returns the stored form of a plan.
 pub(crate) fn stored_plan(

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_change::{CommittedRows, GroupState, Independent};
 use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceKey, TaskId};
 use evenkeel_planner_record::{
     blocklist::BlocklistNews,
@@ -22,7 +23,6 @@ use jiff::Timestamp;
 use nodes::exited;
 
 use crate::{
-    change::{CommittedRows, GroupState, Independent},
     place::{NodeState, NodeTable, UnitNode},
     plan::{TaskChange, UnitEvent, UnitPlan},
     reconcile::{plan_slot, plan_unit},

@@ -99,7 +99,7 @@ fn full_reconcile_and_one_failure_of_ten_thousand_slots_are_quick() {
         blocklist: &BlocklistNews::default(),
         unsettled_partners: &[],
         are_partners_in_upgrade: false,
-        dependencies: &crate::change::Independent,
+        dependencies: &evenkeel_change::Independent,
         errors: &[],
         health: &std::collections::BTreeMap::new(),
         survey: &crate::unit_pass::NoSurvey,

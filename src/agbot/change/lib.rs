@@ -8,12 +8,12 @@ mod gates;
 mod group;
 mod permit;
 
-pub(crate) use claim::lock_of;
+pub use claim::lock_of;
 pub use claim::{Grant, check_parallelism, may_take};
 pub use dependency::{DependencyFacts, Independent};
 pub use gates::{FORCED, GATES, Gate, GateFacts, check_gates, gates_of, permit};
 pub use group::GroupState;
-pub(crate) use group::may_stop;
+pub use group::may_stop;
 pub use permit::{CommittedRows, GroupClaim, Permit};
 
 #[cfg(test)]

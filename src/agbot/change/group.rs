@@ -76,7 +76,7 @@ impl GroupState {
     /// `is_selected`: whether a member keeps the service, or is to get it.
     /// # Source
     /// Orchestration E4.7.
-    pub(crate) fn missing_successor(
+    pub fn missing_successor(
         &self,
         (node, min_running): (&NodeId, u32),
         is_selected: impl Fn(&NodeId) -> bool,
@@ -97,7 +97,7 @@ impl GroupState {
 /// `is_recovery`: the one on `node` is stopped because it has failed.
 /// # Errors
 /// [`Blocked::HaMinimum`] when there are fewer than `min_running`, limited to the number of other intended members.
-pub(crate) fn may_stop(
+pub fn may_stop(
     group: &GroupState,
     node: &NodeId,
     (min_running, is_recovery): (u32, bool),

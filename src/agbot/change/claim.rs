@@ -73,7 +73,7 @@ pub fn check_parallelism(
 }
 
 /// Returns the reason that a group is busy with the task of a claim.
-pub(crate) fn lock_of(row: &Claim) -> Blocked {
+pub fn lock_of(row: &Claim) -> Blocked {
     Blocked::HaLock {
         group: row.group.clone(),
         holder: row.node.clone(),
