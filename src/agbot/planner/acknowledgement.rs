@@ -3,6 +3,7 @@
 //! Source: agreement-protocol 2.4 (rows 3a to 3d).
 
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_placement::matching::Fit;
 use evenkeel_planner_record::{
     agreement::{Agreement, CancelReason, STOP_CONFIRMATION_SECS},
     facts::VersionChoice,
@@ -12,7 +13,7 @@ use evenkeel_planner_record::{
     usage::usage_after_reply,
 };
 
-use crate::{agreement_end::cancel, command::Action, matching::Fit, model::selection, pass::Pass};
+use crate::{agreement_end::cancel, command::Action, model::selection, pass::Pass};
 
 /// Returns what the acknowledgement of a proposal waits for: the node still reports the instance of the previous agreement.
 ///

@@ -2,6 +2,7 @@
 //!
 //! Source: agbot 1.6, 2.3 to 2.5.
 
+use evenkeel_placement::matching::Fit;
 use evenkeel_planner_record::{
     agreement::{Agreement, CancelReason},
     claims::ClaimRef,
@@ -14,7 +15,6 @@ use evenkeel_planner_record::{
 
 use crate::{
     command::Action,
-    matching::Fit,
     model::{Liveness, Model, selection},
     pass::Pass,
 };

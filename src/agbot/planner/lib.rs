@@ -6,7 +6,6 @@
 //!
 //! The modules form layers, and each uses only those of its own row and above, in one direction:
 //!
-//! - rules about them: [`place`], [`slots`], [`matching`]
 //! - input and output of a decision: [`plan`], [`command`], [`event`]
 //! - state, and queries about it: [`model`], [`status`], [`terms`]
 //! - a decision under construction: `pass`, [`unit_pass`], `focus`
@@ -28,13 +27,11 @@ pub mod explain;
 mod focus;
 mod group_members;
 pub mod health_checks;
-pub mod matching;
 mod messages;
 pub mod model;
 pub mod outdated;
 mod pair;
 mod pass;
-pub mod place;
 pub mod placements;
 pub mod plan;
 pub mod present_state;
@@ -43,7 +40,6 @@ pub mod reconcile;
 mod recovery;
 pub mod rolling;
 pub mod rollout_detail;
-pub mod slots;
 pub mod status;
 pub mod supervise;
 pub mod terms;

@@ -4,6 +4,7 @@
 //! group and the judge of one instance ask ([`crate::rolling`]). Source: agbot 1.5, 1.7, 2.1 to 2.5.
 
 use evenkeel_ids::{NodeId, PolicyId, TaskId};
+use evenkeel_placement::matching::{Choice, Fit};
 use evenkeel_planner_record::{
     agreement::{Agreement, AgreementState, CancelReason, STOP_CONFIRMATION_SECS},
     claims::Scope,
@@ -18,7 +19,6 @@ use crate::{
     agreement_end::{cancel, take_off},
     command::Action,
     focus::Focus,
-    matching::{Choice, Fit},
     model::{Listing, Liveness, Observed, selection},
     pass::Pass,
     rolling::{

@@ -9,6 +9,10 @@ use std::fmt::Write as _;
 
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
+use evenkeel_placement::{
+    matching::Fit,
+    place::{NodeState, UnitNode},
+};
 use evenkeel_planner_record::{
     agreement::Agreement,
     facts::{DeploymentOverrides, DeploymentPolicyFacts},
@@ -21,10 +25,8 @@ use crate::{
     engine::{UnitInputs, adopted_tasks, first_record, has_other_form},
     event::Event,
     explain::explain_placement,
-    matching::Fit,
     model::{Model, UnitRecord, selection::fit},
     pass::Pass,
-    place::{NodeState, UnitNode},
     reconcile::{DryRun, ExpectedChange, ExpectedKind, dry_removal, dry_run},
     status::{ExplainedConstraint, Question},
 };

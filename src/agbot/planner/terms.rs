@@ -9,6 +9,7 @@ use evenkeel_domain::policy::{
     terms::terms_and_conditions,
 };
 use evenkeel_ids::{NodeId, PatternId, ServiceId};
+use evenkeel_placement::matching::{self, Consumer};
 use evenkeel_planner_record::{
     agreement::Agreement,
     facts::{DeploymentOverrides, DeploymentPolicyFacts, ServiceFacts},
@@ -16,10 +17,7 @@ use evenkeel_planner_record::{
     report::Blocked,
 };
 
-use crate::{
-    matching::{self, Consumer},
-    model::Model,
-};
+use crate::model::Model;
 
 /// Interval of data verification where neither side sets one; verification itself is no longer used.
 const DEFAULT_NO_DATA_SECS: u64 = 300;
@@ -120,7 +118,7 @@ fn consumer_policy(
 
 /// The constraints without those that only the hub can evaluate.
 fn for_the_agent(consumer: &Consumer) -> ConstraintList {
-    let names_group = |constraint: &&crate::matching::consumer::Constraint| {
+    let names_group = |constraint: &&evenkeel_placement::matching::consumer::Constraint| {
         constraint.tree.predicates().iter().any(|predicate| predicate.property() == builtin::HA_GROUP)
     };
     consumer.constraints.iter().filter(|one| !names_group(one)).map(|one| one.text.as_str()).collect()

@@ -5,13 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
+use evenkeel_placement::place::{
+    Added, Elimination, NodeTable, Ranking, UnitNode, Want, explain_node, place, report as explain,
+};
 use evenkeel_planner::command::Action;
 use evenkeel_planner::decide::decide;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::model::UnitRecord;
-use evenkeel_planner::place::{
-    Added, Elimination, NodeTable, Ranking, UnitNode, Want, explain_node, place, report as explain,
-};
 use evenkeel_planner::unit_pass::RecoveryFacts;
 use evenkeel_planner::{
     model::unit_nodes,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use evenkeel_planner::place::{
+use evenkeel_placement::place::{
     Added, Buffer, Elimination, Metric, NodeRoom, NodeTable, Ranking, TableRules, UnitNode, Want, place,
 };
 use evenkeel_planner::reconcile::plan_unit;

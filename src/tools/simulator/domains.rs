@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_domain::orchestration::{BufferUse, org_settings::OrgSettings};
 use evenkeel_ids::NodeId;
-use evenkeel_planner::place::{Buffer, UnitNode, loading};
+use evenkeel_placement::place::{Buffer, UnitNode, loading};
 use evenkeel_planner_record::{
     facts::DeploymentPolicyFacts,
     report::{Blocked, Constraint},

@@ -76,7 +76,8 @@ pub(super) const ROOMS: &[Room] = &[
         crates: &[
             ("planner-record", &["ids", "domain"]),
             ("change", &["ids", "planner-record"]),
-            ("planner", &["ids", "domain", "planner-record", "change"]),
+            ("placement", &["ids", "domain", "planner-record"]),
+            ("planner", &["ids", "domain", "planner-record", "change", "placement"]),
             ("agbot-store", &["ids", "domain", "access", "store"]),
             (
                 "agbot",
@@ -87,6 +88,7 @@ pub(super) const ROOMS: &[Room] = &[
                     "wire",
                     "planner-record",
                     "change",
+                    "placement",
                     "planner",
                     "metrics",
                     "runtime",
@@ -137,7 +139,7 @@ pub(super) const ROOMS: &[Room] = &[
         name: "tools",
         uses: &["foundation", "platform", "exchange", "agbot", "cli"],
         crates: &[
-            ("simulator", &["ids", "domain", "planner-record", "change", "planner"]),
+            ("simulator", &["ids", "domain", "planner-record", "change", "placement", "planner"]),
             ("import", &["ids", "domain", "access", "store", "exchange-store"]),
             ("test-database", &["store", "runtime", "embedded-postgres"]),
         ],

@@ -5,8 +5,8 @@ use super::{members, root};
 use crate::support::wait::must;
 
 /// Crates whose code computes and does nothing else.
-const PURE_CRATES: [&str; 8] =
-    ["ids", "domain", "access", "wire", "planner-record", "change", "planner", "simulator"];
+const PURE_CRATES: [&str; 9] =
+    ["ids", "domain", "access", "wire", "planner-record", "change", "placement", "planner", "simulator"];
 
 /// Directories with pure code inside other crates.
 const PURE_DIRECTORIES: [&str; 1] = ["src/agent/agent/step/"];

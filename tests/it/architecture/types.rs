@@ -131,6 +131,7 @@ const SHARED: &[(&str, &[&str])] = &[
             "Target",
             "Verdict",
             "View",
+            "Wanted",
             "Watch",
         ],
     ),

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::NodeId;
+use evenkeel_placement::place::NodeState;
 use evenkeel_planner_record::{
     blocklist::{BlocklistChange, BlocklistEntry, BlocklistKey, BlocklistNews},
     time::{later, secs_since},
@@ -20,7 +21,6 @@ use crate::{
         selection::{choose, has_versions_left},
     },
     pass::Pass,
-    place::NodeState,
 };
 
 /// Collects the news of the tasks of a workload unit.

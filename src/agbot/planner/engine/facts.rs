@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_change::{DependencyFacts, GroupState, Independent};
 use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceKey, TaskId};
+use evenkeel_placement::place::NodeTable;
 use evenkeel_planner_record::{
     blocklist::BlocklistNews,
     settings::UnitSettings,
@@ -17,7 +18,6 @@ use crate::{
     group_members,
     model::{Model, UnitRecord, observe::observe},
     pass::Pass,
-    place::NodeTable,
     unit_pass::{ModelSurvey, RecoveryFacts, ReportedError, UnitFacts},
 };
 

@@ -3,6 +3,7 @@
 //! Source: orchestration D3, D11.
 
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_placement::place::explain_node;
 use evenkeel_planner_record::{
     goal::StartMode,
     report::Blocked,
@@ -12,7 +13,6 @@ use evenkeel_planner_record::{
 use super::Waits;
 use crate::{
     model::Model,
-    place::explain_node,
     status::{given_up, why_given_up},
 };
 

@@ -3,6 +3,7 @@
 //! Source: orchestration 1.5, A9, D11.
 
 use evenkeel_ids::PolicyId;
+use evenkeel_placement::place::NodeState;
 use evenkeel_planner_record::{
     claims::Scope,
     report::Blocked,
@@ -14,7 +15,6 @@ use jiff::Timestamp;
 use super::{explain, waits::Waits};
 use crate::{
     model::{Model, UnitRecord},
-    place::NodeState,
     status::{Window, WorkloadStatus, lost_instance_wait, observed_status_of},
 };
 

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_domain::orchestration::BlocklistRules;
 use evenkeel_ids::{NodeId, ServiceKey};
+use evenkeel_placement::{matching::Choice, place::UnitNode};
 use evenkeel_planner_record::{
     blocklist::{BlocklistChange, BlocklistEntry, BlocklistKey},
     report::Blocked,
@@ -14,7 +15,6 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::Model;
-use crate::{matching::Choice, place::UnitNode};
 
 /// The rows of the blocklist.
 #[derive(Debug, Clone, Default)]

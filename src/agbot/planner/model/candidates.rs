@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_domain::policy::constraint::Expression;
 use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
+use evenkeel_placement::matching::Consumer;
 use evenkeel_planner_record::node_record::NodeRecord;
 
 use super::{Model, attributes::AttributeSets, index::NodeIndex, policy_index::PolicyIndex};
-use crate::matching::Consumer;
 
 /// The indexes with their dense numbers.
 #[derive(Debug, Clone, Default)]

@@ -46,6 +46,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use candidates::Indexes;
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
+use evenkeel_placement::matching::Consumers;
 use evenkeel_planner_record::{
     agreement::Agreement,
     catalog::Catalog,
@@ -70,10 +71,7 @@ use jiff::Timestamp;
 use reported::Repetition;
 use workload_records::WorkloadRecords;
 
-use crate::{
-    command::{Action, CommandKey, Decision},
-    matching::Consumers,
-};
+use crate::command::{Action, CommandKey, Decision};
 
 pub use apply::ENDED_MEMORY_SECS;
 pub use attributes::Attribute;

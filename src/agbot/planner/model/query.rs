@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use evenkeel_domain::review::{self, Finding};
 use evenkeel_ids::AgbotId;
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
+use evenkeel_placement::matching::{Consumer, Consumers, consumer};
 use evenkeel_planner_record::{
     agreement::{Agreement, AgreementState, CancelReason, STOP_CONFIRMATION_SECS},
     claims::{Claim, Scope},
@@ -20,10 +21,7 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::Model;
-use crate::{
-    command::CommandKey,
-    matching::{Consumer, Consumers, consumer},
-};
+use crate::command::CommandKey;
 
 /// The announcement of an absence is itself a sign that the agent is there; so is what arrives together with it.
 const ANNOUNCEMENT_SECS: u64 = 2;
@@ -458,7 +456,7 @@ impl Model {
         let services = self.services_of(&facts.service);
         let services = services.filter(|service| versions.contains(service.version.as_str()));
         let prepared = services.map(|service| {
-            let arch = crate::matching::canonical_arch(&service.arch).to_owned();
+            let arch = evenkeel_placement::matching::canonical_arch(&service.arch).to_owned();
             ((service.version.clone(), arch), consumer::prepare(&self.catalog, facts, service))
         });
         prepared.collect()

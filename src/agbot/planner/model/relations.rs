@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_placement::place::{NodeAffinity, SoftViolations, UnitNode};
 use evenkeel_planner_record::{
     agreement::Agreement,
     goal::StartMode,
@@ -14,7 +15,6 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::{Liveness, Model, Observed, workload_records::UnitRecord};
-use crate::place::{NodeAffinity, SoftViolations, UnitNode};
 
 /// References between workloads, and the pairs to be tested again.
 #[derive(Debug, Clone, Default)]
@@ -264,7 +264,7 @@ fn waits_for_partners(unit: &UnitRecord) -> bool {
 
 /// Returns whether a workload unit contains a candidate of another one. The smaller of the two is walked through.
 fn shares_candidate(naming: &UnitRecord, other: &UnitRecord) -> bool {
-    let candidates = crate::place::Elimination::of(&naming.table).remaining;
+    let candidates = evenkeel_placement::place::Elimination::of(&naming.table).remaining;
     let is_candidate =
         |node: &UnitNode| naming.table.number(&node.id).is_some_and(|one| candidates.contains(one));
     if other.table.members().len() < candidates.len() {

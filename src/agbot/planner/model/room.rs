@@ -10,6 +10,7 @@ use std::{
 
 use evenkeel_domain::orchestration::capacity::Amounts;
 use evenkeel_ids::{NodeId, OrgId, PolicyId, TaskId};
+use evenkeel_placement::place::{Buffer, Metric, NodeRoom, loading};
 use evenkeel_planner_record::{
     node_record::NodeRecord,
     workload::{Slot, SlotTasks, Task, UnitId, Workload},
@@ -17,7 +18,6 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::Model;
-use crate::place::{Buffer, Metric, NodeRoom, loading};
 
 /// Capacities that a node without its own has by a property: the name, the property, and what one of it is.
 const BY_PROPERTY: [(&str, &str, f64); 2] =
@@ -233,7 +233,7 @@ impl Model {
                     continue;
                 }
                 let left = room.as_ref().map_or(u32::MAX, |room| room.instances(Buffer::Open));
-                let row = crate::place::UnitNode { room, ..row.clone() };
+                let row = evenkeel_placement::place::UnitNode { room, ..row.clone() };
                 let is_due = unit.is_open() && left > 0 || row.has_surplus();
                 changed.push((unit_id.clone(), row, is_due));
             }

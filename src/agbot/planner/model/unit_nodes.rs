@@ -12,6 +12,10 @@ use evenkeel_domain::{
     review::check_expression,
 };
 use evenkeel_ids::{GroupId, NodeId};
+use evenkeel_placement::{
+    matching,
+    place::{NodeMarks, NodeState, Sparse, UnitNode, Verdict},
+};
 use evenkeel_planner_record::{
     facts::{DeploymentPolicyFacts, NodeMonitorState, NodeType},
     node_record::NodeRecord,
@@ -21,10 +25,6 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::{Liveness, Model, selection};
-use crate::{
-    matching,
-    place::{NodeMarks, NodeState, Sparse, UnitNode, Verdict},
-};
 
 /// The rows of a workload on nodes.
 pub type Instances = BTreeMap<NodeId, Instance>;

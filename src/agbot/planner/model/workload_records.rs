@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_domain::orchestration::capacity::Amounts;
 use evenkeel_ids::{GroupId, NodeId, PolicyId, TaskId};
+use evenkeel_placement::{matching::Consumers, place::NodeTable};
 use evenkeel_planner_record::{
     facts::DeploymentPolicyFacts,
     lease::Lease,
@@ -18,11 +19,7 @@ use evenkeel_planner_record::{
 };
 use jiff::Timestamp;
 
-use crate::{
-    command::{Action, Decision, UnitReport},
-    matching::Consumers,
-    place::NodeTable,
-};
+use crate::command::{Action, Decision, UnitReport};
 
 use super::{HealthTasks, blocklist::Blocklist, relations::Relations};
 

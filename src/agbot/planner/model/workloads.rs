@@ -6,6 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{NodeId, PolicyId, TaskId};
+use evenkeel_placement::{
+    matching::Consumers,
+    place::{NodeTable, UnitNode},
+};
 use evenkeel_planner_record::{
     agreement::Agreement,
     claims::{Claim, Phase, Scope},
@@ -24,8 +28,6 @@ use super::{
 };
 use crate::{
     event::Event,
-    matching::Consumers,
-    place::{NodeTable, UnitNode},
     plan::{INITIAL_PASS, StoredPlan},
 };
 

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_change::GroupState;
 use evenkeel_ids::{GroupId, NodeId, TaskId};
+use evenkeel_placement::place::{NodeTable, loading_tasks};
 use evenkeel_planner_record::{
     claims::Scope,
     report::{Blocked, EliminationReport},
@@ -19,7 +20,6 @@ use jiff::Timestamp;
 
 use super::{plan_removal, plan_unit};
 use crate::{
-    place::{NodeTable, loading_tasks},
     plan::{TaskChange, UnitPlan},
     unit_pass::UnitFacts,
 };

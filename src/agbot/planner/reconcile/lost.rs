@@ -4,6 +4,7 @@
 //! Source: orchestration B9.2, B9.3, B8 (deleted nodes).
 
 use evenkeel_ids::TaskId;
+use evenkeel_placement::place::UnitNode;
 use evenkeel_planner_record::{
     facts::Availability,
     goal::StartMode,
@@ -13,7 +14,7 @@ use evenkeel_planner_record::{
 };
 use jiff::Timestamp;
 
-use crate::{place::UnitNode, unit_pass::UnitPass};
+use crate::unit_pass::UnitPass;
 
 /// Time after the return of a node within which it reports what ended while it was lost.
 const REPORT_SECS: u64 = 120;

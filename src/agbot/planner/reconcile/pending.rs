@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::NodeId;
+use evenkeel_placement::place::{self, Buffer, Placed, Want};
 use evenkeel_planner_record::{
     report::{Blocked, Constraint},
     settings::UpdateOrder,
@@ -14,10 +15,7 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::lost;
-use crate::{
-    place::{self, Buffer, Placed, Want},
-    unit_pass::{UnitPass, has_stayed, ready_at, shortage},
-};
+use crate::unit_pass::{UnitPass, has_stayed, ready_at, shortage};
 
 /// Workloads that the reason of a wait names.
 const MOST_PARTNERS: usize = 10;

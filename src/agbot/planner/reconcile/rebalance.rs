@@ -3,6 +3,7 @@
 //! Source: orchestration D8 (b), D9.5.
 
 use evenkeel_ids::NodeId;
+use evenkeel_placement::place::Buffer;
 use evenkeel_planner_record::{
     time::later,
     workload::{Cause, Slot, Task},
@@ -11,12 +12,9 @@ use jiff::Timestamp;
 use roaring::RoaringBitmap;
 
 use super::slot::relocate_to;
-use crate::{
-    place::Buffer,
-    unit_pass::{
-        UnitPass,
-        snapshot::{self, can_take},
-    },
+use crate::unit_pass::{
+    UnitPass,
+    snapshot::{self, can_take},
 };
 
 /// Moves one instance, if the last such move was long enough ago and everything else is at rest.

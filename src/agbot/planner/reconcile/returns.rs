@@ -3,6 +3,7 @@
 //! Where they were is kept by [`crate::unit_pass::snapshot`]. Source: orchestration D8 (a), D9.
 
 use evenkeel_ids::NodeId;
+use evenkeel_placement::place::Buffer;
 use evenkeel_planner_record::{
     report::Blocked,
     settings::UpdateOrder,
@@ -11,7 +12,6 @@ use evenkeel_planner_record::{
 
 use super::slot::relocate_to;
 use crate::{
-    place::Buffer,
     supervise,
     unit_pass::{
         UnitPass,

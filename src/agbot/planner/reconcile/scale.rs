@@ -9,6 +9,10 @@ use std::{
 
 use evenkeel_change::GateFacts;
 use evenkeel_ids::{GroupId, NodeId};
+use evenkeel_placement::{
+    place::Elimination,
+    slots::{self, SlotCondition},
+};
 use evenkeel_planner_record::{
     goal::StartMode,
     report::{Blocked, Constraint, FrozenLevel},
@@ -19,11 +23,7 @@ use evenkeel_planner_record::{
 use roaring::RoaringBitmap;
 use serde_json::json;
 
-use crate::{
-    place::Elimination,
-    slots::{self, SlotCondition},
-    unit_pass::UnitPass,
-};
+use crate::unit_pass::UnitPass;
 
 /// Removes the slots of a stopped workload that had another mode.
 pub(super) fn remove_other_forms(pass: &mut UnitPass<'_>) {

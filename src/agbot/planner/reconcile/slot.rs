@@ -5,6 +5,7 @@
 use evenkeel_change::Gate;
 use evenkeel_domain::orchestration::{OnExhausted, OnViolation, RestartCondition};
 use evenkeel_ids::NodeId;
+use evenkeel_placement::place::{Elimination, UnitNode};
 use evenkeel_planner_record::{
     facts::Availability,
     report::{Blocked, Constraint, FrozenLevel},
@@ -17,7 +18,6 @@ use serde_json::json;
 
 use super::lost;
 use crate::{
-    place::{Elimination, UnitNode},
     supervise::tasks_to_delete,
     unit_pass::{
         self, RestartVerdict, UnitPass,

@@ -4,6 +4,7 @@
 
 use evenkeel_domain::orchestration::health_policy::{ActionKind, HealthPolicy};
 use evenkeel_ids::NodeId;
+use evenkeel_placement::place::{NodeState, UnitNode};
 use evenkeel_planner_record::{
     facts::Availability,
     report::{Blocked, Constraint},
@@ -17,10 +18,7 @@ use evenkeel_planner_record::{
 use serde_json::json;
 
 use super::{recover::NEXT_ON_NODE_SECS, workflow};
-use crate::{
-    place::{NodeState, UnitNode},
-    unit_pass::{UnitPass, examine, running_member},
-};
+use crate::unit_pass::{UnitPass, examine, running_member};
 
 /// Returns why the instance of a task is recovered, for the gate table.
 fn cause_of(pass: &UnitPass<'_>, task: &Task, recovery: &Recovery) -> Cause {

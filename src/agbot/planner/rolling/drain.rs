@@ -5,6 +5,7 @@
 //! orchestration B9, E4, P (drain of the node with the last instance).
 
 use evenkeel_ids::NodeId;
+use evenkeel_placement::matching::Fit;
 use evenkeel_planner_record::{
     agreement::{Agreement, STOP_CONFIRMATION_SECS},
     claims::{Claim, Purpose, ReleaseReason},
@@ -16,7 +17,7 @@ use super::{
     group_rollout::GroupRollout,
     stop::{self, Candidate},
 };
-use crate::{agreement_end, matching::Fit, model::selection, pass::Pass};
+use crate::{agreement_end, model::selection, pass::Pass};
 
 /// Requests the claim for the first instance that may leave, and reports what the others wait for. Returns the node for which
 /// the claim was requested.

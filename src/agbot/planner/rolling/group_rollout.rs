@@ -6,6 +6,7 @@
 
 use evenkeel_change as change;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
+use evenkeel_placement::matching::{Choice, Fit};
 use evenkeel_planner_record::{
     agreement::Agreement,
     claims::{Purpose, Scope},
@@ -20,12 +21,7 @@ use super::{
     drain, progress, step,
     stop::{self, Candidate, recheck},
 };
-use crate::{
-    focus::Focus,
-    matching::{Choice, Fit},
-    model::selection,
-    pass::Pass,
-};
+use crate::{focus::Focus, model::selection, pass::Pass};
 
 /// Plans every group rollout in focus.
 pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {

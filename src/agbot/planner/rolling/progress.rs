@@ -2,6 +2,7 @@
 //!
 //! Source: orchestration B11, E5.
 
+use evenkeel_placement::matching::Fit;
 use evenkeel_planner_record::{
     claims::ReleaseReason,
     facts::Availability,
@@ -14,7 +15,6 @@ use evenkeel_planner_record::{
 use super::{group_rollout::GroupRollout, rollback};
 use crate::{
     command::Action,
-    matching::Fit,
     model::{Observed, selection},
     pass::Pass,
 };

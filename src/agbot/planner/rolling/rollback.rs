@@ -4,6 +4,7 @@
 //! only; minimum available, claims and everything else are the same engine. Source: orchestration B11.7.
 
 use evenkeel_ids::NodeId;
+use evenkeel_placement::matching::Fit;
 use evenkeel_planner_record::{
     agreement::Agreement,
     claims::ReleaseReason,
@@ -14,10 +15,7 @@ use evenkeel_planner_record::{
 };
 use jiff::Timestamp;
 
-use crate::{
-    matching::Fit,
-    model::{Liveness, Model, Observed, selection},
-};
+use crate::model::{Liveness, Model, Observed, selection};
 
 /// Returns the version that all instances of a group rollout have, with its deployment overrides, if it is one of the policy's
 /// service; if an older rollout was not finished, the version from which that rollout began: no other is known to work.

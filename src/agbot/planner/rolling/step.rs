@@ -3,6 +3,7 @@
 //! Source: orchestration B11, E4, E5.
 
 use evenkeel_ids::NodeId;
+use evenkeel_placement::matching::{Choice, Fit};
 use evenkeel_planner_record::{
     agreement::{Agreement, AgreementState, CancelReason},
     claims::{Claim, Phase, Purpose, ReleaseReason},
@@ -24,7 +25,6 @@ use super::{
 use crate::{
     agreement_end,
     command::Action,
-    matching::{Choice, Fit},
     model::{Observed, selection},
     pass::Pass,
     supervise::rules,

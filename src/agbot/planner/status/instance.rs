@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::{AgreementId, NodeId, TaskId};
+use evenkeel_placement::place::{NodeState, NodeTable, UnitNode, Verdict};
 use evenkeel_planner_record::{
     facts::{Availability, NodeMonitorState},
     goal::Avail,
@@ -12,8 +13,6 @@ use evenkeel_planner_record::{
     workload::{Cause, DesiredState, Priority, Slot, Task, TaskState},
 };
 use jiff::Timestamp;
-
-use crate::place::{NodeState, NodeTable, UnitNode, Verdict};
 
 /// The engine's handling of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_placement::place::{Elimination, NodeState, NodeTable, UnitNode, leaders_of};
 use evenkeel_planner_record::{
     facts::Availability,
     goal::{Avail, InstanceState, avail_of, placement_state},
@@ -21,10 +22,7 @@ use super::{
     listed,
     placement::{Question, explain_unit, given_up, why_given_up},
 };
-use crate::{
-    model::{Model, UnitRecord},
-    place::{Elimination, NodeState, NodeTable, UnitNode, leaders_of},
-};
+use crate::model::{Model, UnitRecord};
 
 /// Natural leaders that are listed.
 const LEADER_COUNT: usize = 100;

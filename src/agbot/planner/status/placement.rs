@@ -6,6 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use evenkeel_ids::{GroupId, NodeId};
+use evenkeel_placement::place::{
+    Added, Elimination, Location, NodeState, NodeTable, Placed, Ranking, Want, cause, leaders_of, place,
+    summary,
+};
 use evenkeel_planner_record::{
     facts::Availability,
     goal::StartMode,
@@ -19,13 +23,7 @@ use super::{
     part::{is_selected, selected},
     texts::{lost_instance_wait, surplus_text},
 };
-use crate::{
-    model::{Model, UnitRecord},
-    place::{
-        Added, Elimination, Location, NodeState, NodeTable, Placed, Ranking, Want, cause, leaders_of, place,
-        summary,
-    },
-};
+use crate::model::{Model, UnitRecord};
 
 /// Nodes that are listed.
 pub(crate) const NODE_COUNT: usize = 100;

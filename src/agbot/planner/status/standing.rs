@@ -6,6 +6,7 @@
 use std::fmt;
 
 use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
+use evenkeel_placement::place::NodeState;
 use evenkeel_planner_record::{
     agreement::Agreement,
     goal::Avail,
@@ -15,10 +16,7 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::{Window, agreements, observed_status_of, part::Source};
-use crate::{
-    model::{Liveness, Model, Observed, UnitRecord},
-    place::NodeState,
-};
+use crate::model::{Liveness, Model, Observed, UnitRecord};
 
 /// State by which a dependency is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

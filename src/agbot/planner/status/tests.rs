@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::NodeId;
+use evenkeel_placement::place::{Metric, NodeRoom, NodeState, NodeTable, UnitNode, Verdict};
 use evenkeel_planner_record::{
     facts::NodeMonitorState,
     fixture::{at, task},
@@ -10,7 +11,6 @@ use evenkeel_planner_record::{
 };
 
 use super::{instance::Instance, *};
-use crate::place::{Metric, NodeRoom, NodeState, NodeTable, UnitNode, Verdict};
 
 fn shown(row: &UnitNode, tasks: &[&Task]) -> (Avail, MonitorState, &'static str, String) {
     let waits = BTreeMap::new();

@@ -2,6 +2,7 @@
 //!
 //! Source: orchestration B11.3.
 
+use evenkeel_placement::place::{Buffer, NodeState, UnitNode, Want};
 use evenkeel_planner_record::{
     facts::Availability,
     report::{Blocked, Constraint},
@@ -10,10 +11,7 @@ use evenkeel_planner_record::{
 };
 
 use super::update::target;
-use crate::{
-    place::{Buffer, NodeState, UnitNode, Want},
-    unit_pass::UnitPass,
-};
+use crate::unit_pass::UnitPass;
 
 /// Constraints that can exclude an instance of another version from the node on which one runs. Gates and the
 /// room of the node are asked separately.

@@ -3,16 +3,14 @@
 //! Source: orchestration 1.9, B11 (last paragraph), D9, P-S1.
 
 use evenkeel_ids::NodeId;
+use evenkeel_placement::place::Buffer;
 use evenkeel_planner_record::{
     report::{Blocked, Constraint},
     settings::UpdateOrder,
     workload::{Cause, Change, Slot, Task},
 };
 
-use crate::{
-    place::Buffer,
-    unit_pass::{UnitPass, shortage},
-};
+use crate::unit_pass::{UnitPass, shortage};
 
 /// Returns whether the new instance of a slot is to start first.
 pub(super) fn wants_start_first(pass: &UnitPass<'_>) -> bool {

@@ -4,6 +4,7 @@
 
 use evenkeel_change::Permit;
 use evenkeel_ids::TaskId;
+use evenkeel_placement::slots::SlotCondition;
 use evenkeel_planner_record::{
     claims::Scope,
     facts::Availability,
@@ -26,7 +27,7 @@ use super::{
     tickets,
     unhealthy::{self, Failed},
 };
-use crate::{slots::SlotCondition, unit_pass::UnitPass};
+use crate::unit_pass::UnitPass;
 
 /// Slots that are listed when all of them wait.
 const BLOCKED_SLOTS: usize = 20;

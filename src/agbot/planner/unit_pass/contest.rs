@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::TaskId;
+use evenkeel_placement::place::Elimination;
 use evenkeel_planner_record::{
     goal::StartMode,
     workload::{NodeOrder, SlotTasks, Task},
@@ -12,7 +13,6 @@ use evenkeel_planner_record::{
 use roaring::RoaringBitmap;
 
 use super::{UnitPass, has_stayed};
-use crate::place::Elimination;
 
 /// Returns the contenders that are given up: their nodes can no longer take an instance, or better ones can.
 ///

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_change::{DependencyFacts, GroupState};
 use evenkeel_ids::{GroupId, NodeId, PolicyId, TaskId};
+use evenkeel_placement::place::NodeTable;
 use evenkeel_planner_record::{
     blocklist::BlocklistNews,
     departure::Departures,
@@ -14,7 +15,6 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::{HealthSurvey, RecoveryFacts};
-use crate::place::NodeTable;
 
 /// Facts about a workload unit.
 #[derive(Clone, Copy)]

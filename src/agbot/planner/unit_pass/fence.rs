@@ -4,6 +4,7 @@
 //! guardian does so when the agent is frozen or dead. They measure from the last contact, so that no clock has to be right. There is a lease only
 //! where a guardian runs and has confirmed it. Source: orchestration C8.
 
+use evenkeel_placement::place::UnitNode;
 use evenkeel_planner_record::{
     facts::Guardian,
     health::fenced_at,
@@ -13,7 +14,6 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::UnitPass;
-use crate::place::UnitNode;
 
 /// Returns why an instance on a lost node may still run; none when its lease is over.
 pub(crate) fn unfenced(pass: &UnitPass<'_>, task: &Task) -> Option<Blocked> {

@@ -4,6 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_change::{self as change, Gate, GroupState, Permit};
 use evenkeel_ids::{GroupId, NodeId, TaskId};
+use evenkeel_placement::{
+    place::{Buffer, Elimination, UnitNode, loading_tasks},
+    slots::{self, SlotCondition},
+};
 use evenkeel_planner_record::{
     claims::{Claim, Phase, Purpose, Scope},
     report::Blocked,
@@ -18,11 +22,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::{RestartVerdict, UnitFacts, contest, failed_start, snapshot, version_loads::AddedLoads};
-use crate::{
-    place::{Buffer, Elimination, UnitNode, loading_tasks},
-    plan::{InstanceFailure, TaskChange, UnitEvent, UnitPlan},
-    slots::{self, SlotCondition},
-};
+use crate::plan::{InstanceFailure, TaskChange, UnitEvent, UnitPlan};
 
 /// A decision under construction.
 pub(crate) struct UnitPass<'a> {

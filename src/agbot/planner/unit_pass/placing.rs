@@ -5,6 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::NodeId;
+use evenkeel_placement::place::{
+    self, Added, Buffer, Elimination, FullNodes, Location, Placed, Ranking, Want, leaders_of,
+};
 use evenkeel_planner_record::{
     goal::{Leaders, StartMode},
     report::{Blocked, Constraint, EliminationReport},
@@ -15,9 +18,6 @@ use jiff::Timestamp;
 use roaring::RoaringBitmap;
 
 use super::{UnitFacts, UnitPass};
-use crate::place::{
-    self, Added, Buffer, Elimination, FullNodes, Location, Placed, Ranking, Want, leaders_of,
-};
 
 /// Tasks that are placed at once where it is not known whether there is room for all.
 const FIRST_TRY: u32 = 64;

@@ -5,13 +5,13 @@
 //! Upgrades are updates of a workload, and drains and maintenance of nodes that are marked as such. Source: orchestration D8 (a), D9; engine 6.
 
 use evenkeel_ids::NodeId;
+use evenkeel_placement::place::{Buffer, Location, Want};
 use evenkeel_planner_record::{
     report::Constraint,
     workload::{Cause, Priority, Slot, Task},
 };
 
 use super::UnitPass;
-use crate::place::{Buffer, Location, Want};
 
 /// Returns whether an upgrade of the workload, or of nodes of the workload unit, is in progress.
 pub(crate) fn is_in_upgrade(pass: &UnitPass<'_>) -> bool {

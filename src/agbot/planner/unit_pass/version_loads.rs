@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use evenkeel_domain::orchestration::capacity::Amounts;
 use evenkeel_ids::TaskId;
+use evenkeel_placement::place::{Buffer, FullNodes, Placed, Want, loading_tasks};
 use evenkeel_planner_record::{
     report::Constraint,
     workload::{Slot, SpecVersion, Task},
 };
 
 use super::UnitPass;
-use crate::place::{Buffer, FullNodes, Placed, Want, loading_tasks};
 
 /// Use of node capacities that a decision adds.
 #[derive(Debug, Default)]

@@ -7,6 +7,7 @@ mod recover;
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_placement::place::{self, Elimination, Placed, Ranking, leaders_of};
 use evenkeel_planner_record::{
     goal::{Count, Goal},
     report::Constraint,
@@ -20,10 +21,7 @@ use super::{
     progress::{UnitView, is_started},
     request::{ActionRefusal, RequestedAction},
 };
-use crate::{
-    model::{Model, UnitRecord},
-    place::{self, Elimination, Placed, Ranking, leaders_of},
-};
+use crate::model::{Model, UnitRecord};
 
 /// Returns what an action is to reach.
 ///

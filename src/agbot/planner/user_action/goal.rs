@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::NodeId;
+use evenkeel_placement::place::Elimination;
 use evenkeel_planner_record::{
     settings::UpdateOrder,
     time::later,
@@ -13,7 +14,7 @@ use evenkeel_planner_record::{
 };
 
 use super::progress::{Progress, UnitView, is_to_restart, progress};
-use crate::{place::Elimination, unit_pass::UnitPass};
+use crate::unit_pass::UnitPass;
 
 /// Takes the next steps of the user's action, if it is not over in this workload unit.
 pub(crate) fn plan(pass: &mut UnitPass<'_>) {

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::NodeId;
+use evenkeel_placement::place::{Elimination, NodeTable, UnitNode};
 use evenkeel_planner_record::{
     report::FrozenLevel,
     time::later,
@@ -13,7 +14,6 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::goal::is_of_action;
-use crate::place::{Elimination, NodeTable, UnitNode};
 
 /// Current state of a workload unit.
 #[derive(Debug)]

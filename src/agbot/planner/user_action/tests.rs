@@ -1,6 +1,7 @@
 //! Accepted actions and their goals: A6, P.
 
 use evenkeel_ids::TaskId;
+use evenkeel_placement::place::{NodeState, NodeTable, UnitNode, Verdict};
 use evenkeel_planner_record::{
     fixture::{at, deployment_policy},
     goal::StartMode,
@@ -10,10 +11,7 @@ use evenkeel_planner_record::{
 };
 
 use super::*;
-use crate::{
-    place::{NodeState, NodeTable, UnitNode, Verdict},
-    user_action::RequestedRecovery,
-};
+use crate::user_action::RequestedRecovery;
 
 fn node(name: &str) -> NodeId {
     NodeId::new("o", name)

@@ -2,6 +2,7 @@
 
 use NodeMonitorState::{Idle, Init, Maintenance, Upgrade};
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
+use evenkeel_placement::place::NodeState;
 use evenkeel_planner_record::{
     facts::{Availability, NodeMonitorState},
     goal::Avail,
@@ -13,7 +14,6 @@ use super::fleet::{Fleet, node, policy};
 use crate::{
     event::Event,
     model::{Liveness, UnitRecord},
-    place::NodeState,
 };
 
 /// A failover workload that runs on `n1` of two nodes.

@@ -328,7 +328,7 @@ fn node_of_a_packed_domain_is_explained() {
     fleet.run(10);
     let unit_id = Fleet::unit_id("w");
     assert_eq!(unit_id.part, Part::All);
-    let found = crate::place::explain_node(
+    let found = evenkeel_placement::place::explain_node(
         &fleet.model.workload_unit(&unit_id).expect("the workload unit exists").table,
         &node("a2"),
     );

@@ -2,6 +2,7 @@
 
 use evenkeel_domain::policy::{ConstraintList, ExternalPolicy};
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_placement::matching::{Fit, policy_errors};
 use evenkeel_planner_record::{
     facts::{DeploymentPolicyFacts, NodePolicyFacts, ServicePolicyFacts},
     fixture::{agreement, at, deployment_policy, service},
@@ -12,7 +13,6 @@ use crate::{
     event::Event,
     explain::explain,
     group_fixture::running_group,
-    matching::{Fit, policy_errors},
     model::{
         Model,
         selection::{fit, select},

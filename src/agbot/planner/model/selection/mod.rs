@@ -1,6 +1,6 @@
 //! Selection: which nodes a policy selects, which version each is to run, and whether an agreement still fits.
 //!
-//! Queries for the pairs of nodes and policies, by what [`crate::matching`] finds about a node and a version list. For policies with tasks the
+//! Queries for the pairs of nodes and policies, by what [`evenkeel_placement::matching`] finds about a node and a version list. For policies with tasks the
 //! task decides (`task`), during the rollback of a group the version that it returns to (`rollback`). Source: agreement-protocol 3.7 to 3.9;
 //! orchestration B9, B11.7, E3.
 
@@ -11,6 +11,7 @@ pub(crate) use rollback::{rollback_of, wanted_versions};
 pub(crate) use task::{cancel_reason, choose, has_versions_left, startable, tried};
 
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_placement::matching::{self, Choice, Consumers, Fit, TriedVersions, Wanted};
 use evenkeel_planner_record::{
     agreement::Agreement,
     facts::{Availability, DeploymentPolicyFacts, VersionChoice},
@@ -20,7 +21,6 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::Model;
-use crate::matching::{self, Choice, Consumers, Fit, TriedVersions, Wanted};
 
 /// Chooses the version for a pair by priority and rollback state, and tests everything but liveness.
 ///

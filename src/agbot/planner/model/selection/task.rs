@@ -3,6 +3,7 @@
 //! Source: engine 1 (the tasks of a policy are its agreements); orchestration 1.9, E3.
 
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_placement::matching::{Choice, Consumers, Fit};
 use evenkeel_planner_record::{
     agreement::{Agreement, CancelReason},
     blocklist::{BlocklistEntry, BlocklistKey},
@@ -16,10 +17,7 @@ use evenkeel_planner_record::{
 };
 use jiff::Timestamp;
 
-use crate::{
-    matching::{Choice, Consumers, Fit},
-    model::{Model, observe, selection},
-};
+use crate::model::{Model, observe, selection};
 
 /// The service that a task's node must run, with its task.
 pub(crate) struct Startable<'a> {

@@ -3,16 +3,14 @@
 use std::collections::BTreeSet;
 
 use evenkeel_domain::orchestration::OnViolation;
+use evenkeel_placement::place::Verdict;
 use evenkeel_planner_record::{
     goal::{Goal, StartMode},
     workload::{ActionGoal, NodeOrder, Task, UserAction},
 };
 
 use super::simulated::*;
-use crate::{
-    place::Verdict,
-    user_action::{Progress, UnitView, progress},
-};
+use crate::user_action::{Progress, UnitView, progress};
 
 impl World {
     /// A user begins an action.

@@ -2,6 +2,7 @@
 
 use Condition::{Affinity, Changing, Constraint, Frozen, Idle, StartFailed, StopFailed, Warn};
 use evenkeel_domain::orchestration::OnExhausted;
+use evenkeel_placement::place::Verdict;
 use evenkeel_planner_record::{
     goal::{Goal, StartMode},
     report::FrozenLevel,
@@ -9,7 +10,7 @@ use evenkeel_planner_record::{
 };
 
 use super::simulated::*;
-use crate::{place::Verdict, user_action::Progress};
+use crate::user_action::Progress;
 
 /// A possible problem of a node of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

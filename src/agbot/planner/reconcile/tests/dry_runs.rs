@@ -1,15 +1,13 @@
 //! Dry runs: D3.
 
+use evenkeel_placement::place::Verdict;
 use evenkeel_planner_record::{facts::Availability, goal::Goal, report::Blocked, workload::Cause};
 
 use super::simulated::*;
-use crate::{
-    place::Verdict,
-    reconcile::{
-        DryRun,
-        ExpectedKind::{self, Create, Move, Replace, Stop},
-        dry_run,
-    },
+use crate::reconcile::{
+    DryRun,
+    ExpectedKind::{self, Create, Move, Replace, Stop},
+    dry_run,
 };
 
 fn expected(world: &World) -> DryRun {

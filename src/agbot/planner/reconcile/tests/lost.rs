@@ -2,6 +2,7 @@
 
 use evenkeel_domain::orchestration::RestartCondition;
 use evenkeel_ids::TaskId;
+use evenkeel_placement::place::Verdict;
 use evenkeel_planner_record::{
     facts::Availability,
     goal::{Goal, StartMode},
@@ -9,7 +10,6 @@ use evenkeel_planner_record::{
 };
 
 use super::simulated::*;
-use crate::place::Verdict;
 
 fn running_ids(world: &World) -> Vec<TaskId> {
     let mut ids: Vec<TaskId> = world.running().into_iter().map(|task| task.id.clone()).collect();

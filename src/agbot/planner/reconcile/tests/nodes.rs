@@ -2,6 +2,7 @@
 
 use evenkeel_domain::orchestration::OnViolation;
 use evenkeel_ids::TaskId;
+use evenkeel_placement::place::Verdict;
 use evenkeel_planner_record::{
     facts::Availability,
     goal::Goal,
@@ -10,7 +11,6 @@ use evenkeel_planner_record::{
 };
 
 use super::{history_of, simulated::*, wanted_slots};
-use crate::place::Verdict;
 
 /// B9-S1.
 #[test]

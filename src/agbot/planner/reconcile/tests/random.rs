@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::TaskId;
+use evenkeel_placement::place::NodeState;
 use evenkeel_planner_record::{
     facts::Availability,
     goal::{Goal, StartMode},
@@ -14,7 +15,6 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::simulated::*;
-use crate::place::NodeState;
 
 const SEEDS: u64 = 1_000;
 const FAULTY_SECS: u64 = 120;

@@ -1,9 +1,10 @@
 //! Numbers of slots: B1, B2, B4, B6, B7, B8, B13.
 
+use evenkeel_placement::place::Verdict;
 use evenkeel_planner_record::{facts::Availability, goal::Goal, workload::Slot};
 
 use super::{history_of, simulated::*, wanted_slots};
-use crate::{place::Verdict, plan::TaskChange, reconcile::plan_removal};
+use crate::{plan::TaskChange, reconcile::plan_removal};
 
 /// B1-S1.
 #[test]
@@ -139,7 +140,7 @@ fn edit_of_a_label_changes_nothing() {
 fn new_node_gets_a_global_task() {
     let mut world = World::new(Goal::global(), 4);
     world.run(5);
-    world.nodes.push(crate::place::UnitNode::new(node("n5")));
+    world.nodes.push(evenkeel_placement::place::UnitNode::new(node("n5")));
     world.edit(|_| ());
     world.run(5);
     assert_eq!(world.running_nodes(), ["n1", "n2", "n3", "n4", "n5"]);

@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use evenkeel_ids::NodeId;
+use evenkeel_placement::place::{
+    Added, Elimination, NodeTable, Ranking, SoftViolations, UnitNode, Verdict, Want, explain_node, place,
+};
 use evenkeel_planner_record::{
     blocklist::BlocklistNews, fixture::at, goal::Goal, report::Constraint, workload::Slot,
 };
 
 use super::simulated::World;
-use crate::place::{
-    Added, Elimination, NodeTable, Ranking, SoftViolations, UnitNode, Verdict, Want, explain_node, place,
-};
 
 #[expect(clippy::disallowed_methods, reason = "measures how long a decision takes")]
 fn timed<T>(what: &str, limit: Duration, work: impl FnOnce() -> T) -> T {

@@ -3,6 +3,7 @@
 //! A state is `<instance status> <service monitor state> <flags>`; `*` stands for any combination of the flags, and for any monitor state where
 //! there is no other. Where A is not the leader, B is.
 
+use evenkeel_placement::place::Verdict;
 use evenkeel_planner_record::{
     report::FrozenLevel,
     workload::{DesiredState, Ending, Impairment, Task, TaskState},
@@ -12,7 +13,6 @@ use super::{
     contest::{failover, ready_on},
     simulated::*,
 };
-use crate::place::Verdict;
 
 /// Node A, node B, and which of them becomes ready.
 const ROWS: [(&str, &str, Option<char>); 36] = [

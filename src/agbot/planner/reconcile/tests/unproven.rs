@@ -1,5 +1,6 @@
 //! Versions that have not shown themselves are spread by nothing but their update, one slot at a time: B11.3 to B11.8.
 
+use evenkeel_placement::place::Verdict;
 use evenkeel_planner_record::{
     facts::Availability,
     goal::Goal,
@@ -8,7 +9,6 @@ use evenkeel_planner_record::{
 };
 
 use super::simulated::*;
-use crate::place::Verdict;
 
 fn updated_one_by_one(goal: Goal, nodes: usize) -> World {
     let mut world = World::new(goal, nodes);

@@ -5,13 +5,14 @@
 use std::collections::BTreeSet;
 
 use evenkeel_domain::orchestration::HealthPolicy;
+use evenkeel_placement::place::UnitNode;
 use evenkeel_planner_record::{
     health::is_unhealthy_member,
     workload::{ActionGoal, ActionGoals, DesiredState, Slot, SlotTasks, Task},
 };
 
 use super::{Accepting, ActionRefusal, Candidate, conflict};
-use crate::{place::UnitNode, user_action::RequestedRecovery};
+use crate::user_action::RequestedRecovery;
 
 impl Accepting<'_> {
     pub(super) fn recover(&self) -> Result<ActionGoals, ActionRefusal> {

@@ -1,6 +1,7 @@
 //! Nodes of the closed loop.
 
 use evenkeel_ids::TaskId;
+use evenkeel_placement::place::UnitNode;
 use evenkeel_planner_record::{
     claims::Claim,
     time::{later, secs_since},
@@ -9,7 +10,6 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::{Behavior, World};
-use crate::place::UnitNode;
 
 impl World {
     /// The nodes work for one second.

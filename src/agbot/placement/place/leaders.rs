@@ -10,7 +10,7 @@ use evenkeel_planner_record::{
 use super::{Elimination, NodeTable, Ranking, spread};
 
 /// Returns the leaders; none when every node is one. `has_task`: whether a node has an instance.
-pub(crate) fn leaders_of(
+pub fn leaders_of(
     workload: &Workload,
     unit_id: &UnitId,
     table: &NodeTable,

@@ -112,7 +112,7 @@ pub fn cause(
 }
 
 /// Returns a placement in words. `removed`: how many of the candidates each constraint removed, in their order.
-pub(crate) fn summary(
+pub fn summary(
     (placed, requested): (u32, u32),
     candidates: u64,
     removed: impl Iterator<Item = (Constraint, u64)>,

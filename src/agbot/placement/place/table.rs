@@ -192,7 +192,7 @@ impl NodeTable {
     }
 
     /// Returns the order of sacrifice of a node, apart from domains: smaller is better.
-    pub(crate) fn weight(&self, number: u32) -> Weight {
+    pub fn weight(&self, number: u32) -> Weight {
         self.violations(number).weight()
     }
 

@@ -25,7 +25,7 @@ pub(super) const NODE_INPUT: &str = "userInput of the node";
 ///
 /// # Errors
 /// [`Blocked::Unreadable`] for the first entry of another shape.
-pub(crate) fn read<T: DeserializeOwned>(member: &str, entries: &[Value]) -> Result<Vec<T>, Blocked> {
+pub fn read<T: DeserializeOwned>(member: &str, entries: &[Value]) -> Result<Vec<T>, Blocked> {
     let read = |(index, entry)| {
         reference_json::from_value(entry)
             .map_err(|error| Blocked::Unreadable { detail: format!("{member}[{index}]: {}", error.reason()) })

@@ -34,13 +34,16 @@ pub struct Choice {
 
 /// Versions of a version list that were tried on a node, and a predicate for entries that give way to lower
 /// ones.
-pub(crate) type TriedVersions<'t> = (Option<&'t WorkloadUsage>, &'t dyn Fn(&VersionChoice) -> bool);
+pub type TriedVersions<'t> = (Option<&'t WorkloadUsage>, &'t dyn Fn(&VersionChoice) -> bool);
 
 /// A policy with the versions that it wants on a node.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub struct Wanted<'a> {
+    /// The policy.
     pub policy: &'a DeploymentPolicyFacts,
+    /// The versions, in any order.
     pub versions: &'a [VersionChoice],
+    /// The policy and its versions as constraints see them.
     pub consumers: &'a Consumers,
 }
 
@@ -48,7 +51,7 @@ pub(crate) struct Wanted<'a> {
 ///
 /// # Errors
 /// The reason why the best candidate does not fit.
-pub(crate) fn choose(
+pub fn choose(
     record: &NodeRecord,
     wanted: Wanted<'_>,
     (usage, is_skipped): TriedVersions<'_>,
@@ -92,12 +95,7 @@ pub enum Fit {
 /// agreement was made: leaving a group ends nothing.
 /// # Source
 /// Agbot 2.2, 6.5; orchestration E2.4.
-pub(crate) fn fit_wanted(
-    record: &NodeRecord,
-    agreement: &Agreement,
-    wanted: Wanted<'_>,
-    now: Timestamp,
-) -> Fit {
+pub fn fit_wanted(record: &NodeRecord, agreement: &Agreement, wanted: Wanted<'_>, now: Timestamp) -> Fit {
     let Wanted { policy, versions, .. } = wanted;
     let entry = versions.iter().find(|entry| entry.version == agreement.version);
     let best = best_version(versions).map(|best| best.version.as_str());
@@ -125,7 +123,7 @@ pub(crate) fn fit_wanted(
 }
 
 /// Returns the relation of an agreement to a policy that cannot be had on the node: only policies that do not fit end it.
-pub(crate) fn lost_or_unclear(blocked: Blocked) -> Fit {
+pub fn lost_or_unclear(blocked: Blocked) -> Fit {
     if blocked.is_incompatibility() { Fit::Lost(blocked) } else { Fit::Unclear(blocked) }
 }
 
@@ -245,7 +243,7 @@ fn node_arch(record: &NodeRecord) -> &str {
 }
 
 /// Maps the synonyms of architectures to one name (agreement protocol 3.8).
-pub(crate) fn canonical_arch(arch: &str) -> &str {
+pub fn canonical_arch(arch: &str) -> &str {
     match arch {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

@@ -23,7 +23,7 @@ const CLUSTER: [(&str, &[&str]); 4] = [
 ///
 /// # Shape
 /// Empty when the version is unknown.
-pub(crate) fn missing(record: &NodeRecord) -> Vec<String> {
+pub fn missing(record: &NodeRecord) -> Vec<String> {
     let (Ok(version), Some(properties)) = (Version::parse(&record.facts.agent_version), record.properties())
     else {
         return Vec::new();

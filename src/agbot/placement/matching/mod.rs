@@ -10,12 +10,12 @@ mod inputs;
 mod readable;
 mod select;
 
-pub(crate) use built_ins::missing as missing_built_ins;
+pub use built_ins::missing as missing_built_ins;
 pub use consumer::Consumer;
-pub(crate) use consumer::Consumers;
-pub(crate) use readable::read;
+pub use consumer::Consumers;
+pub use readable::read;
 pub use readable::{
     needed_services, node_input_errors, policy_errors, service_errors, service_policy_errors,
 };
 pub use select::{Choice, Fit};
-pub(crate) use select::{TriedVersions, Wanted, canonical_arch, choose, fit_wanted, lost_or_unclear};
+pub use select::{TriedVersions, Wanted, canonical_arch, choose, fit_wanted, lost_or_unclear};

@@ -68,14 +68,14 @@ impl Consumer {
 }
 
 /// Prepared consumer sides of one policy, by version and architecture.
-pub(crate) type Consumers = BTreeMap<(String, String), Result<Consumer, Blocked>>;
+pub type Consumers = BTreeMap<(String, String), Result<Consumer, Blocked>>;
 
 /// Prepares the consumer of a policy and a service definition.
 ///
 /// # Errors
 /// [`Blocked::Unreadable`] when a constraint or the deployment cannot be read, [`Blocked::DependencyMissing`] when a
 /// needed service does not exist.
-pub(crate) fn prepare(
+pub fn prepare(
     catalog: &Catalog,
     policy: &DeploymentPolicyFacts,
     service: &ServiceFacts,

@@ -251,7 +251,7 @@ impl UnitNode {
     }
 
     /// Returns why nothing starts on the node, whatever it is.
-    pub(crate) fn unavailable(&self) -> Option<Blocked> {
+    pub fn unavailable(&self) -> Option<Blocked> {
         match (self.state, self.availability) {
             (NodeState::NeverHeard, _) => Some(Blocked::NeverHeard),
             (NodeState::Down { since }, _) => Some(Blocked::NodeDown { since }),
