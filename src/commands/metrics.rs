@@ -8,7 +8,7 @@ use evenkeel_agbot::{Agbot, Counts, Snapshot};
 use evenkeel_domain::text::printable;
 use evenkeel_exchange::Exchange;
 use evenkeel_http_server::tls::TlsSettings;
-use evenkeel_planner::model::DecisionCounts;
+use evenkeel_planner_model::model::DecisionCounts;
 use evenkeel_runtime::metrics::{Labeled, Metrics};
 use evenkeel_runtime::worker::{WorkerStatus, Workers};
 use evenkeel_store::Database;

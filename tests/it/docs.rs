@@ -292,6 +292,7 @@ fn page_of_events_names_the_kinds_in_the_code() {
         "src/agbot/planner-record/",
         "src/agbot/change/",
         "src/agbot/placement/",
+        "src/agbot/planner-model/",
         "src/agbot/planner/",
         "src/agbot/agbot/",
         "src/agbot/agbot-api/",

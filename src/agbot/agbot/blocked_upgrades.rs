@@ -9,7 +9,7 @@ use evenkeel_ids::{GroupId, NodeId};
 use evenkeel_planner::agent_upgrade::Refusal;
 use evenkeel_planner::agent_wait::agent_upgrade_wait;
 use evenkeel_planner::explain::Waits;
-use evenkeel_planner::model::Model;
+use evenkeel_planner_model::model::Model;
 use evenkeel_planner_record::claims::{Claim, Scope};
 use evenkeel_planner_record::report::{Blocked, Placement};
 use evenkeel_planner_record::workload::{Slot, SlotTasks, WorkloadRecord};

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use evenkeel_client::{AddressRule, ProbeClient, ProbeGuard, ProbeSchedule, pause_after};
 use evenkeel_ids::{GroupId, PolicyId, TaskId};
-use evenkeel_planner::event::Event;
-use evenkeel_planner::model::{HubTask, Model};
+use evenkeel_planner_model::event::Event;
+use evenkeel_planner_model::model::{HubTask, Model};
 use evenkeel_planner_record::workload::{EndedCommand, HubReport, WorkflowCall};
 use evenkeel_runtime::worker::Worker;
 use evenkeel_wire::exchange::task_health::TaskProbe;

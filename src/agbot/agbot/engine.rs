@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_planner::command::{Command, Decision, MessageFate};
 use evenkeel_planner::decide::decide;
-use evenkeel_planner::event::{Event, Outcome};
+use evenkeel_planner_model::command::{Command, Decision, MessageFate};
+use evenkeel_planner_model::event::{Event, Outcome};
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, mpsc, oneshot};

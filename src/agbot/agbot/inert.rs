@@ -10,7 +10,7 @@ use evenkeel_domain::policy::ConstraintList;
 use evenkeel_domain::review::Finding;
 use evenkeel_ids::{NodeId, ServiceId};
 use evenkeel_placement::matching::{node_input_errors, policy_errors, service_errors, service_policy_errors};
-use evenkeel_planner::event::Event;
+use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::facts::{DeploymentPolicyFacts, NodePolicyFacts};
 use serde::Serialize;
 use serde_json::Value;

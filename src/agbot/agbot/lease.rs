@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_agbot_store::partition::{self, LeaseRow};
-use evenkeel_planner::event::Event;
+use evenkeel_planner_model::event::Event;
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::{StoreError, retry};
 use jiff::{SignedDuration, Timestamp};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use evenkeel_ids::{GroupId, PolicyId};
-use evenkeel_planner::model::{DecisionCounts, HealthCounts, Liveness, Model, UnitRecord};
+use evenkeel_planner_model::model::{DecisionCounts, HealthCounts, Liveness, Model, UnitRecord};
 use evenkeel_planner_record::agreement::{Agreement, AgreementState};
 use evenkeel_planner_record::claims::Purpose;
 use evenkeel_planner_record::facts::Availability;

@@ -4,6 +4,7 @@
 
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_placement::matching::Fit;
+use evenkeel_planner_model::{command::Action, model::selection, pass::Pass};
 use evenkeel_planner_record::{
     agreement::{Agreement, CancelReason, STOP_CONFIRMATION_SECS},
     facts::VersionChoice,
@@ -13,7 +14,7 @@ use evenkeel_planner_record::{
     usage::usage_after_reply,
 };
 
-use crate::{agreement_end::cancel, command::Action, model::selection, pass::Pass};
+use crate::agreement_end::cancel;
 
 /// Returns what the acknowledgement of a proposal waits for: the node still reports the instance of the previous agreement.
 ///

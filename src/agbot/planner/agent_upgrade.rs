@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_change::{Grant, may_take};
 use evenkeel_ids::{NmpId, NodeId};
+use evenkeel_planner_model::model::Liveness;
 use evenkeel_planner_record::{
     claims::{Claim, ClaimRequest, Purpose, Scope},
     facts::{HaGroupFacts, NodeMonitorState},
@@ -15,8 +16,6 @@ use evenkeel_planner_record::{
     time::later,
 };
 use jiff::Timestamp;
-
-use crate::model::Liveness;
 
 /// Refused requests are remembered this long.
 pub const REFUSAL_MEMORY_SECS: u64 = 180;

@@ -4,14 +4,12 @@
 //! Source: orchestration D11, E6.
 
 use evenkeel_ids::{GroupId, NmpId, NodeId};
+use evenkeel_planner_model::model::Model;
 use evenkeel_planner_record::{claims::Claim, facts::Availability, report::Blocked, time::later};
 use jiff::Timestamp;
 
-use crate::{
-    agent_upgrade::{
-        GroupView, MemberView, REFUSAL_MEMORY_SECS, Refusal, decide_agent_upgrade, is_active, is_over,
-    },
-    model::Model,
+use crate::agent_upgrade::{
+    GroupView, MemberView, REFUSAL_MEMORY_SECS, Refusal, decide_agent_upgrade, is_active, is_over,
 };
 
 /// Returns what the agent upgrade of a member waits for; none when it is over, when the member asks no more, or when it would be granted.
@@ -66,13 +64,13 @@ fn nmp_of_upgrade(model: &Model, node: &NodeId) -> Option<NmpId> {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_planner_model::{event::Event, group_fixture::running_group};
     use evenkeel_planner_record::{
         claims::{ClaimRequest, Purpose, Scope},
         facts::NmpStatusFacts,
     };
 
     use super::*;
-    use crate::{event::Event, group_fixture::running_group};
 
     fn node(name: &str) -> NodeId {
         NodeId::new("o", name)

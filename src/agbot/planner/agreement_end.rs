@@ -3,6 +3,11 @@
 //! Source: agbot 1.6, 2.3 to 2.5.
 
 use evenkeel_placement::matching::Fit;
+use evenkeel_planner_model::{
+    command::Action,
+    model::{Liveness, Model, selection},
+    pass::Pass,
+};
 use evenkeel_planner_record::{
     agreement::{Agreement, CancelReason},
     claims::ClaimRef,
@@ -11,12 +16,6 @@ use evenkeel_planner_record::{
     report::Blocked,
     usage::{Backoff, usage_after_cancel},
     workload::Cause,
-};
-
-use crate::{
-    command::Action,
-    model::{Liveness, Model, selection},
-    pass::Pass,
 };
 
 /// Ends an agreement, with the bookkeeping that its reason requires.

@@ -4,12 +4,10 @@
 //! The event only narrows the scope ([`focus`]); then each pair and each group rollout is planned by the same code that a
 //! full pass uses. Source: design 4.1.
 
+use evenkeel_planner_model::{command::Decision, event::Event, focus, model::Model, pass::Pass};
 use jiff::Timestamp;
 
-use crate::{
-    command::Decision, engine, event::Event, focus, health_checks, messages, model::Model, pair, pass::Pass,
-    rolling,
-};
+use crate::{engine, health_checks, messages, pair, rolling};
 
 /// Decides what to do after an event.
 ///

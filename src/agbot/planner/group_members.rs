@@ -8,6 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_change::{self as change, GroupState};
 use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
+use evenkeel_planner_model::{
+    model::{Liveness, Model, Observed, selection},
+    pass::Pass,
+};
 use evenkeel_planner_record::{
     agreement::Agreement,
     claims::Claim,
@@ -16,11 +20,6 @@ use evenkeel_planner_record::{
     report::Blocked,
     settings::OfflinePeerPolicy,
     workload::Task,
-};
-
-use crate::{
-    model::{Liveness, Model, Observed, selection},
-    pass::Pass,
 };
 
 /// Returns a group as to the service of a policy: which of the intended members run it.

@@ -1,14 +1,13 @@
 //! The pure core of the agbot: a model of what it serves, and every decision about it.
 //!
-//! [`model::Model`] is built from events; [`decide::decide`] takes it, one event, the time and a seed, and returns commands
+//! `evenkeel_planner_model::model::Model` is built from events; [`decide::decide`] takes it, one event, the time and a seed, and returns commands
 //! and a report. No async, no input or output, no clock, no randomness of its own: the simulator (a crate of its own)
 //! drives exactly this code through faulty schedules. Read [`decide`] first.
 //!
 //! The modules form layers, and each uses only those of its own row and above, in one direction:
 //!
-//! - input and output of a decision: [`plan`], [`command`], [`event`]
-//! - state, and queries about it: [`model`], [`status`], [`terms`]
-//! - a decision under construction: `pass`, [`unit_pass`], `focus`
+//! - state, and queries about it: [`status`]
+//! - a decision under construction: [`unit_pass`]
 //! - decisions about a workload unit: `recovery`, [`supervise`], [`user_action`], [`reconcile`], [`engine`]
 //! - decisions about agreements and groups: `group_members`, `agreement_end`, `acknowledgement`, `messages`, [`rolling`], `pair`, [`agent_upgrade`]
 //! - what is reported and shown: [`health_checks`], [`explain`], [`placements`], [`present_state`], [`preview`], [`outdated`], [`rollout_detail`]
@@ -19,21 +18,15 @@ mod acknowledgement;
 pub mod agent_upgrade;
 pub mod agent_wait;
 mod agreement_end;
-pub mod command;
 pub mod decide;
 pub mod engine;
-pub mod event;
 pub mod explain;
-mod focus;
 mod group_members;
 pub mod health_checks;
 mod messages;
-pub mod model;
 pub mod outdated;
 mod pair;
-mod pass;
 pub mod placements;
-pub mod plan;
 pub mod present_state;
 pub mod preview;
 pub mod reconcile;
@@ -42,11 +35,5 @@ pub mod rolling;
 pub mod rollout_detail;
 pub mod status;
 pub mod supervise;
-pub mod terms;
 pub mod unit_pass;
 pub mod user_action;
-
-#[cfg(test)]
-mod group_fixture;
-#[cfg(test)]
-mod vectors;

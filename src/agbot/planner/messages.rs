@@ -2,17 +2,17 @@
 //!
 //! Source: agreement-protocol 2.4 (rows 3a to 12b).
 use evenkeel_ids::NodeId;
+use evenkeel_planner_model::{
+    command::{Action, MessageFate},
+    event::{AgreementMessage, MessageBody},
+    pass::Pass,
+};
 use evenkeel_planner_record::{
     agreement::{Agreement, AgreementState, CancelReason},
     lease::Lease,
 };
 
-use crate::{
-    acknowledgement, agreement_end,
-    command::{Action, MessageFate},
-    event::{AgreementMessage, MessageBody},
-    pass::Pass,
-};
+use crate::{acknowledgement, agreement_end};
 
 /// Handles a message.
 ///

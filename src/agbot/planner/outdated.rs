@@ -6,6 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::PolicyId;
+use evenkeel_planner_model::{
+    command::{Action, Decision, UnitReport},
+    event::Event,
+    model::{Model, UnitRecord},
+    pass::Pass,
+};
 use evenkeel_planner_record::{
     health::SystemReport,
     report::{Blocked, Placement},
@@ -14,13 +20,9 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use crate::{
-    command::{Action, Decision, UnitReport},
     decide::decide,
-    event::Event,
     explain::explain,
     health_checks,
-    model::{Model, UnitRecord},
-    pass::Pass,
     placements::{self, Placements},
 };
 
@@ -160,13 +162,13 @@ fn without_instants(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use evenkeel_ids::NodeId;
+    use evenkeel_planner_model::group_fixture::running_group;
     use evenkeel_planner_record::{
         fixture::deployment_policy,
         health::{Entity, HealthEvent, HealthState, PLACEMENT, stored_reports},
     };
 
     use super::*;
-    use crate::group_fixture::running_group;
 
     #[test]
     fn reason_that_holds_no_more_is_found_and_one_that_holds_is_not() {

@@ -5,6 +5,12 @@
 
 use evenkeel_ids::{NodeId, PolicyId, TaskId};
 use evenkeel_placement::matching::{Choice, Fit};
+use evenkeel_planner_model::{
+    command::Action,
+    focus::Focus,
+    model::{Listing, Liveness, Observed, selection},
+    pass::Pass,
+};
 use evenkeel_planner_record::{
     agreement::{Agreement, AgreementState, CancelReason, STOP_CONFIRMATION_SECS},
     claims::Scope,
@@ -17,10 +23,6 @@ use evenkeel_planner_record::{
 use crate::{
     acknowledgement::{self, old_instance},
     agreement_end::{cancel, take_off},
-    command::Action,
-    focus::Focus,
-    model::{Listing, Liveness, Observed, selection},
-    pass::Pass,
     rolling::{
         self,
         instance::{self, Verdict},

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_planner_model::{event::Event, model::Model};
 use evenkeel_planner_record::report::{Blocked, Placement};
 use jiff::Timestamp;
 
-use crate::{event::Event, explain::explain, model::Model};
+use crate::explain::explain;
 
 type Pair = (NodeId, PolicyId);
 

@@ -4,14 +4,13 @@
 use std::fmt::Write as _;
 
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
+use evenkeel_planner_model::model::Model;
 use evenkeel_planner_record::{
     agreement::Agreement,
     rollout::{Rollout, RolloutState},
     workload::{Slot, SlotTasks},
 };
 use sha2::{Digest, Sha256};
-
-use crate::model::Model;
 
 /// Bytes of the digest that make a token.
 const TOKEN_BYTES: usize = 16;
@@ -108,10 +107,10 @@ pub fn token_of(basis: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_planner_model::group_fixture::running_group;
     use evenkeel_planner_record::fixture::deployment_policy;
 
     use super::*;
-    use crate::group_fixture::running_group;
 
     #[test]
     fn token_changes_with_the_write_and_with_the_instances() {

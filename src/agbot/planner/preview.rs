@@ -13,6 +13,11 @@ use evenkeel_placement::{
     matching::Fit,
     place::{NodeState, UnitNode},
 };
+use evenkeel_planner_model::{
+    event::Event,
+    model::{Model, UnitRecord, selection::fit},
+    pass::Pass,
+};
 use evenkeel_planner_record::{
     agreement::Agreement,
     facts::{DeploymentOverrides, DeploymentPolicyFacts},
@@ -23,10 +28,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     engine::{UnitInputs, adopted_tasks, first_record, has_other_form},
-    event::Event,
     explain::explain_placement,
-    model::{Model, UnitRecord, selection::fit},
-    pass::Pass,
     reconcile::{DryRun, ExpectedChange, ExpectedKind, dry_removal, dry_run},
     status::{ExplainedConstraint, Question},
 };
@@ -371,6 +373,7 @@ impl Basis {
 #[cfg(test)]
 mod tests {
     use evenkeel_domain::policy::ExternalPolicy;
+    use evenkeel_planner_model::group_fixture::running_group;
     use evenkeel_planner_record::{
         facts::{HaGroupFacts, NodePolicyFacts, PolicyOrchestration, VersionChoice},
         fixture::{deployment_policy, service},
@@ -381,10 +384,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{
-        group_fixture::running_group,
-        reconcile::ExpectedKind::{Replace, Stop},
-    };
+    use crate::reconcile::ExpectedKind::{Replace, Stop};
 
     /// A group of two nodes that run version 1.0.0 of `o/s`, without tasks.
     fn settled() -> (Model, Timestamp) {

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use evenkeel_agbot::CheckSchedule;
 use evenkeel_client::{AddressRule, ProbeClient};
-use evenkeel_planner::command::Action;
 use evenkeel_planner::decide::decide;
-use evenkeel_planner::event::Event;
+use evenkeel_planner_model::command::Action;
+use evenkeel_planner_model::event::Event;
 use evenkeel_runtime::{ExitStatus, Failure};
 use futures_util::{StreamExt, stream};
 use nix::time::{ClockId, clock_gettime};

@@ -9,7 +9,7 @@ use evenkeel_agbot_store::claim::{self as table, ClaimEnding, ClaimRow, EndedCla
 use evenkeel_agbot_store::partition;
 use evenkeel_ids::{GroupId, NmpId, NodeId};
 use evenkeel_planner::agent_upgrade::{GroupView, MemberView, decide_agent_upgrade};
-use evenkeel_planner::model::Liveness;
+use evenkeel_planner_model::model::Liveness;
 use evenkeel_planner_record::claims::{Claim, ReleaseReason};
 use evenkeel_planner_record::facts::HaGroupFacts;
 use evenkeel_planner_record::lease::Lease;

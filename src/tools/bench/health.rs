@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use evenkeel_planner::event::Event;
-use evenkeel_planner::model::health::{EvaluationRules, ListedChildren};
+use evenkeel_planner_model::event::Event;
+use evenkeel_planner_model::model::health::{EvaluationRules, ListedChildren};
 use evenkeel_planner_record::health::{Entity, HealthEvent, HealthState};
 use evenkeel_planner_record::workload::SlotTasks;
 use evenkeel_runtime::{ExitStatus, Failure};

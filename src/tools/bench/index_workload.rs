@@ -8,7 +8,7 @@ use evenkeel_domain::policy::{ConstraintList, Property, PropertyList, constraint
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use evenkeel_planner::model::{index::NodeIndex, policy_index::PolicyIndex};
+use evenkeel_planner_model::model::{index::NodeIndex, policy_index::PolicyIndex};
 
 /// Properties with few values, and the number of values.
 const CHOICES: [(&str, u32); 14] = [

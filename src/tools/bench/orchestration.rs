@@ -8,17 +8,16 @@ use std::time::Instant;
 use evenkeel_placement::place::{
     Added, Elimination, NodeTable, Ranking, UnitNode, Want, explain_node, place, report as explain,
 };
-use evenkeel_planner::command::Action;
 use evenkeel_planner::decide::decide;
-use evenkeel_planner::event::Event;
-use evenkeel_planner::model::UnitRecord;
 use evenkeel_planner::unit_pass::RecoveryFacts;
 use evenkeel_planner::{
-    model::unit_nodes,
-    plan::UnitPlan,
     reconcile::{plan_slot, plan_unit},
     unit_pass::UnitFacts,
 };
+use evenkeel_planner_model::command::Action;
+use evenkeel_planner_model::event::Event;
+use evenkeel_planner_model::model::UnitRecord;
+use evenkeel_planner_model::{model::unit_nodes, plan::UnitPlan};
 use evenkeel_planner_record::blocklist::BlocklistNews;
 use evenkeel_planner_record::departure::Departures;
 use evenkeel_planner_record::settings::UnitSettings;

@@ -7,10 +7,10 @@ use evenkeel_domain::policy::expression::{Expression, Reference, References, Val
 use evenkeel_domain::policy::{ExternalPolicy, Property};
 use evenkeel_ids::{AgreementId, NodeId, OrgId, PolicyId, ServiceId, ServiceKey, TaskId};
 use evenkeel_placement::place::{UnitNode, Verdict};
-use evenkeel_planner::command::Action;
 use evenkeel_planner::decide::decide;
-use evenkeel_planner::event::{Event, Outcome};
-use evenkeel_planner::model::Model;
+use evenkeel_planner_model::command::Action;
+use evenkeel_planner_model::event::{Event, Outcome};
+use evenkeel_planner_model::model::Model;
 use evenkeel_planner_record::agreement::{Agreement, AgreementState};
 use evenkeel_planner_record::facts::{
     DeploymentOverrides, DeploymentPolicyFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts, ObservedService,

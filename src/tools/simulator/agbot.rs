@@ -11,12 +11,11 @@ use super::{
     world::{ScheduledEvent, World},
 };
 use evenkeel_ids::{AgreementId, GroupId, NodeId};
-use evenkeel_planner::{
+use evenkeel_planner::{decide::decide, placements::Placements};
+use evenkeel_planner_model::{
     command::{Action, Command, MessageFate},
-    decide::decide,
     event::{Event, Outcome},
     model::Model,
-    placements::Placements,
 };
 use evenkeel_planner_record::agreement::Agreement;
 

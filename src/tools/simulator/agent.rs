@@ -10,7 +10,7 @@ use super::{
     world::{Quality, ScheduledEvent, World},
 };
 use evenkeel_ids::{AgreementId, NodeId, PolicyId, ServiceKey, TaskId};
-use evenkeel_planner::{
+use evenkeel_planner_model::{
     command::Action,
     event::{AgreementMessage, MessageBody},
 };

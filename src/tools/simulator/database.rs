@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::agent::ToAgent;
 use evenkeel_change::{self as change, Grant};
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, TaskId};
-use evenkeel_planner::{
+use evenkeel_planner_model::{
     command::{Action, Command},
     event::{Event, Outcome},
     model::ENDED_MEMORY_SECS,

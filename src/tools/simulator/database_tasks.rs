@@ -11,7 +11,7 @@ use super::{
 };
 use evenkeel_change::{Grant, may_take};
 use evenkeel_ids::{AgreementId, NodeId, PolicyId, TaskId};
-use evenkeel_planner::{
+use evenkeel_planner_model::{
     command::{Action, Command},
     event::Outcome,
     plan::{StoredPlan, neighbors},

@@ -1,8 +1,8 @@
 //! Laws of [`decide`]: the event only narrows the scope, and the same input gives the same bytes.
 
-use evenkeel_planner::{
+use evenkeel_planner::decide::decide;
+use evenkeel_planner_model::{
     command::Command,
-    decide::decide,
     event::{Event, Outcome},
     model::Model,
 };

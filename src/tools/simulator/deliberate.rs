@@ -4,7 +4,7 @@
 
 use evenkeel_domain::orchestration::health_policy::{HealthPolicy, Ratio};
 use evenkeel_ids::NodeId;
-use evenkeel_planner::{event::Event, model::Model};
+use evenkeel_planner_model::{event::Event, model::Model};
 use evenkeel_planner_record::{
     agreement::Agreement,
     facts::{DeploymentPolicyFacts, NodeStatusFacts, ObservedService},

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::agent_tasks::NodeTask;
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_ids::{GroupId, NodeId, OrgId, PolicyId, ServiceId, TaskId};
-use evenkeel_planner::event::Event;
+use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::{
     departure::{Departure, Departures},
     facts::{DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts, ServiceFacts},

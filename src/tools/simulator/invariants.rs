@@ -8,7 +8,7 @@ use super::{
     world::World,
 };
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceKey};
-use evenkeel_planner::{command::Action, event::Outcome};
+use evenkeel_planner_model::{command::Action, event::Outcome};
 use evenkeel_planner_record::{
     agreement::Agreement,
     claims::{Purpose, Scope},

@@ -11,7 +11,7 @@ use super::{
     world::{Quality, World},
 };
 use evenkeel_ids::NodeId;
-use evenkeel_planner::{event::Event, model::Model};
+use evenkeel_planner_model::{event::Event, model::Model};
 use evenkeel_planner_record::facts::{HaGroupFacts, NodePolicyFacts};
 
 /// Builds a world of groups and single nodes, lets it settle, and returns the agbot's model.

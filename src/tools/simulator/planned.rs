@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_ids::{NodeId, PolicyId};
-use evenkeel_planner::{event::Event, preview::preview, reconcile::ExpectedChange};
+use evenkeel_planner::{preview::preview, reconcile::ExpectedChange};
+use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::{
     facts::{DeploymentPolicyFacts, PolicyOrchestration},
     workload::Task,

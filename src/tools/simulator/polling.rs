@@ -4,7 +4,7 @@
 
 use evenkeel_domain::orchestration::{HealthPolicy, RestartCondition, health_policy::DetectionType};
 use evenkeel_ids::{AgreementId, NodeId, PolicyId};
-use evenkeel_planner::event::Event;
+use evenkeel_planner_model::event::Event;
 
 use super::{
     agbot,

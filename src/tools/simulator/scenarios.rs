@@ -11,7 +11,8 @@ use super::{
     world::{Quality, World},
 };
 use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceKey};
-use evenkeel_planner::{event::Event, explain::explain};
+use evenkeel_planner::explain::explain;
+use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::{
     claims::{Claim, ClaimRequest, Purpose, Scope},
     facts::{DeploymentOverrides, NmpStatusFacts, NodePolicyFacts},

@@ -11,7 +11,7 @@ use super::{
     world::{Quality, World},
 };
 use evenkeel_ids::{GroupId, NmpId, NodeId};
-use evenkeel_planner::event::Event;
+use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::{
     claims::{Claim, Purpose},
     facts::Availability,

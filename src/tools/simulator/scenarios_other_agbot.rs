@@ -9,7 +9,7 @@ use super::{
     world::World,
 };
 use evenkeel_ids::AgbotId;
-use evenkeel_planner::event::Event;
+use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::{other_agbots::OtherAgbots, report::Blocked};
 
 const MEMBERS: [&str; 3] = ["n1", "n2", "n3"];

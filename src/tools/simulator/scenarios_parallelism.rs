@@ -9,7 +9,7 @@ use super::{
     world::{Quality, World},
 };
 use evenkeel_ids::GroupId;
-use evenkeel_planner::event::Outcome;
+use evenkeel_planner_model::event::Outcome;
 use evenkeel_planner_record::{
     claims::{ClaimRequest, Purpose, Scope},
     facts::HaGroupFacts,

@@ -9,7 +9,7 @@ use super::{
     world::{Quality, World},
 };
 use evenkeel_ids::PatternId;
-use evenkeel_planner::terms::proposal_terms;
+use evenkeel_planner_model::terms::proposal_terms;
 use evenkeel_planner_record::report::Blocked;
 
 const OF_P: &str = "pattern/p/p_t_o_amd64";

@@ -11,7 +11,7 @@ use super::{
     world::{Quality, World},
 };
 use evenkeel_ids::ServiceKey;
-use evenkeel_planner::terms::proposal_terms;
+use evenkeel_planner_model::terms::proposal_terms;
 use evenkeel_planner_record::{
     facts::{PolicyOrchestration, PolicyScope},
     report::Blocked,

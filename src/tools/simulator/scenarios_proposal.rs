@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 
 use super::scenarios::{lab, node, policy};
-use evenkeel_planner::{
+use evenkeel_planner::decide::decide;
+use evenkeel_planner_model::{
     command::{Action, Command, Decision, MessageFate},
-    decide::decide,
     event::{AgreementMessage, Event, MessageBody, Outcome},
     model::Model,
 };

@@ -12,7 +12,7 @@ use super::{
     world::{Quality, World},
 };
 use evenkeel_ids::GroupId;
-use evenkeel_planner::terms::proposal_terms;
+use evenkeel_planner_model::terms::proposal_terms;
 use evenkeel_planner_record::{
     report::HoldReason,
     rollout::{Rollout, RolloutState},
@@ -290,7 +290,7 @@ fn released_claim_unblocks_another_member_and_the_minimum_available_holds() {
     assert!(claims(&world).is_empty());
     // Commands with the old fencing number come too late.
     let lease = evenkeel_planner_record::lease::Lease { partition: 0, fencing: 0 };
-    let late = evenkeel_planner::command::Command {
+    let late = evenkeel_planner_model::command::Command {
         lease: world
             .database
             .leases
@@ -301,7 +301,7 @@ fn released_claim_unblocks_another_member_and_the_minimum_available_holds() {
             })
             .next()
             .unwrap_or(lease),
-        action: evenkeel_planner::command::Action::AdvanceClaim {
+        action: evenkeel_planner_model::command::Action::AdvanceClaim {
             claim: old.reference(),
             phase: evenkeel_planner_record::claims::Phase::Verifying,
             deadline: world.now(),
@@ -310,7 +310,7 @@ fn released_claim_unblocks_another_member_and_the_minimum_available_holds() {
     let now = world.now();
     assert!(matches!(
         world.database.execute(&late, None, &|_| false, now),
-        evenkeel_planner::event::Outcome::Refused { .. }
+        evenkeel_planner_model::event::Outcome::Refused { .. }
     ));
 }
 

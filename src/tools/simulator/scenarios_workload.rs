@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_ids::NodeId;
-use evenkeel_planner::event::Event;
+use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::{
     facts::{Availability, PolicyOrchestration},
     statistics::NodeStatistics,

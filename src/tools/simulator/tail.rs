@@ -10,7 +10,7 @@ use super::{
     database::Row,
     world::{ScheduledEvent, World},
 };
-use evenkeel_planner::{event::Event, model::Model};
+use evenkeel_planner_model::{event::Event, model::Model};
 
 /// Rows that the log keeps.
 const KEPT_ROWS: usize = 60;

@@ -16,7 +16,7 @@ use super::{
     invariants::InvariantChecker,
 };
 use evenkeel_ids::{AgreementId, NodeId, PolicyId, ServiceKey};
-use evenkeel_planner::{command::Command, event::AgreementMessage};
+use evenkeel_planner_model::{command::Command, event::AgreementMessage};
 use evenkeel_planner_record::settings::{PlannerSettings, UpdateSettings};
 
 /// Start of simulated time; any instant will do.

@@ -77,7 +77,8 @@ pub(super) const ROOMS: &[Room] = &[
             ("planner-record", &["ids", "domain"]),
             ("change", &["ids", "planner-record"]),
             ("placement", &["ids", "domain", "planner-record"]),
-            ("planner", &["ids", "domain", "planner-record", "change", "placement"]),
+            ("planner-model", &["ids", "domain", "planner-record", "change", "placement"]),
+            ("planner", &["ids", "domain", "planner-record", "change", "placement", "planner-model"]),
             ("agbot-store", &["ids", "domain", "access", "store"]),
             (
                 "agbot",
@@ -89,6 +90,7 @@ pub(super) const ROOMS: &[Room] = &[
                     "planner-record",
                     "change",
                     "placement",
+                    "planner-model",
                     "planner",
                     "metrics",
                     "runtime",
@@ -104,6 +106,7 @@ pub(super) const ROOMS: &[Room] = &[
                     "domain",
                     "wire",
                     "planner-record",
+                    "planner-model",
                     "planner",
                     "api",
                     "http-server",
@@ -139,7 +142,10 @@ pub(super) const ROOMS: &[Room] = &[
         name: "tools",
         uses: &["foundation", "platform", "exchange", "agbot", "cli"],
         crates: &[
-            ("simulator", &["ids", "domain", "planner-record", "change", "placement", "planner"]),
+            (
+                "simulator",
+                &["ids", "domain", "planner-record", "change", "placement", "planner-model", "planner"],
+            ),
             ("import", &["ids", "domain", "access", "store", "exchange-store"]),
             ("test-database", &["store", "runtime", "embedded-postgres"]),
         ],

@@ -15,7 +15,7 @@ use evenkeel_agbot_store::event::{self as events, EventRow};
 use evenkeel_agbot_store::rollout as rollouts;
 use evenkeel_api::Refusal;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
-use evenkeel_planner::event::Event;
+use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::claims::{Claim, Scope};
 use evenkeel_planner_record::rollout::Rollout;
 use evenkeel_planner_record::{

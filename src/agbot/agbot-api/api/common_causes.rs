@@ -4,7 +4,7 @@ use axum::Json;
 use evenkeel_api::{OrgPath, Refusal};
 use evenkeel_domain::object::Members;
 use evenkeel_domain::orchestration::MembersError;
-use evenkeel_planner::model::{FleetFilter, Reach};
+use evenkeel_planner_model::model::{FleetFilter, Reach};
 use evenkeel_planner_record::facts::Availability;
 use evenkeel_wire::agbot::common::{CommonCauses, CommonCausesQuery};
 use evenkeel_wire::agbot::fleet::FleetNodesQuery;

@@ -10,7 +10,7 @@ use evenkeel_api::{OrgPath, Refusal};
 use evenkeel_domain::object::Members;
 use evenkeel_domain::orchestration::MembersError;
 use evenkeel_ids::{NodeId, PolicyId};
-use evenkeel_planner::model::health::{Evaluation, EvaluationRules, ListedChildren, Reason};
+use evenkeel_planner_model::model::health::{Evaluation, EvaluationRules, ListedChildren, Reason};
 use evenkeel_planner_record::health::{Entity, EntityKind, SYSTEM, StoredReport};
 use evenkeel_wire::agbot::health as wire;
 use evenkeel_wire::agbot::health::HealthQuery;

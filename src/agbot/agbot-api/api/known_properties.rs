@@ -4,7 +4,7 @@ use axum::Json;
 use evenkeel_api::{OrgPath, Refusal};
 use evenkeel_domain::object::Members;
 use evenkeel_domain::orchestration::MembersError;
-use evenkeel_planner::model::{DomainCounts, KnownName};
+use evenkeel_planner_model::model::{DomainCounts, KnownName};
 use evenkeel_wire::agbot::domain::{DomainCapacity, FleetDomain, FleetDomains};
 use evenkeel_wire::agbot::known_properties::{
     KnownProperties, KnownPropertiesQuery, KnownProperty, KnownValue,

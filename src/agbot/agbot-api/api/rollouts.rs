@@ -7,7 +7,7 @@ use evenkeel_api::{MAX_COUNT, MAX_EXAMINED, MAX_ID, OrgPath, PageSelection, Refu
 use evenkeel_domain::object::Members;
 use evenkeel_domain::orchestration::MembersError;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
-use evenkeel_planner::model::Model;
+use evenkeel_planner_model::model::Model;
 use evenkeel_planner_record::rollout as planned;
 use evenkeel_planner_record::workload::{UpdateState, WorkloadRecord};
 use evenkeel_wire::agbot::rollout::{Rollout, RolloutsQuery, RolloutsResponse, WorkloadUpdate};

@@ -6,7 +6,7 @@ use evenkeel_agbot_store::saved_view::{self as views, SavedViewRow};
 use evenkeel_api::{BodyKind, Content, Input, OrgPath, Refusal};
 use evenkeel_domain::object::{Members, Object};
 use evenkeel_domain::orchestration::MembersError;
-use evenkeel_planner::model::Reach;
+use evenkeel_planner_model::model::Reach;
 use evenkeel_planner_record::facts::Availability;
 use evenkeel_store::retry;
 use evenkeel_wire::agbot::saved_view::{

@@ -8,7 +8,7 @@ use evenkeel_agbot_store::agreement as table;
 use evenkeel_agbot_store::event::{self as events, EventRow};
 use evenkeel_api::Refusal;
 use evenkeel_ids::AgreementId;
-use evenkeel_planner::event::Event;
+use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::agreement::Agreement;
 use evenkeel_store::retry;
 use evenkeel_wire::exchange::utility::ApiResponse;

@@ -1,6 +1,6 @@
 //! The form of the values that nodes have in common.
 
-use evenkeel_planner::model::{self, Attribute};
+use evenkeel_planner_model::model::{self, Attribute};
 use evenkeel_planner_record::association::Counts;
 use evenkeel_wire::agbot::common::{CommonCause, CommonCauses};
 

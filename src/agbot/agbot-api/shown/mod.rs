@@ -11,7 +11,7 @@ pub(crate) mod workload_shape;
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::NodeId;
-use evenkeel_planner::model::{Model, NodeSet};
+use evenkeel_planner_model::model::{Model, NodeSet};
 
 /// The nodes of an organization that a caller may read.
 pub(crate) enum SeenNodes {

@@ -8,7 +8,7 @@ use evenkeel_agbot_store::claim as table;
 use evenkeel_agbot_store::event::{EventRow, insert_event};
 use evenkeel_agbot_store::rollout as rollouts;
 use evenkeel_change::{self as change, Grant, may_take};
-use evenkeel_planner::event::{Event, Outcome};
+use evenkeel_planner_model::event::{Event, Outcome};
 use evenkeel_planner_record::claims::{Claim, ClaimRef, ClaimRequest, Phase, Scope};
 use evenkeel_planner_record::facts::HaGroupFacts;
 use evenkeel_planner_record::lease::Lease;

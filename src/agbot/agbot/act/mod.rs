@@ -13,8 +13,8 @@ mod terms;
 
 pub use blocklist::{BlocklistAuthor, clear_blocklist};
 
-use evenkeel_planner::command::{Action, Command};
-use evenkeel_planner::event::Outcome;
+use evenkeel_planner_model::command::{Action, Command};
+use evenkeel_planner_model::event::Outcome;
 use evenkeel_wire::agreement::Body;
 
 use crate::AgbotError;

@@ -4,7 +4,7 @@
 
 use evenkeel_agbot_store::event::{EventRow, insert_event, insert_events};
 use evenkeel_agbot_store::registration::{self as store, NewRegistration};
-use evenkeel_planner::plan::UnitEvent;
+use evenkeel_planner_model::plan::UnitEvent;
 use evenkeel_planner_record::health::{Entity, Registration};
 use evenkeel_planner_record::lease::Lease;
 use evenkeel_store::retry;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_agbot_store::event::EventRow;
 use evenkeel_ids::{NodeId, PolicyId, TaskId};
-use evenkeel_planner::plan::StoredPlan;
+use evenkeel_planner_model::plan::StoredPlan;
 use evenkeel_planner_record::workload::Cause;
 use evenkeel_planner_record::workload::{
     ActionEnd, DesiredState, Ending, Part, Slot, Task, TaskState, UnitId, WorkloadRecord,

@@ -2,7 +2,7 @@
 //!
 //! Source: agreement-protocol 2.3; agbot 2.2.
 
-use evenkeel_planner::terms::{ProposalTerms, proposal_terms};
+use evenkeel_planner_model::terms::{ProposalTerms, proposal_terms};
 use evenkeel_planner_record::agreement::Agreement;
 use evenkeel_wire::agreement::Body;
 use evenkeel_wire::agreement::message::UPDATE_POLICY;

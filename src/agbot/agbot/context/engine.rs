@@ -5,10 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockW
 
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_metrics::Histogram;
-use evenkeel_planner::command::MessageFate;
-use evenkeel_planner::event::Event;
-use evenkeel_planner::model::Model;
 use evenkeel_planner::placements::{self, Placements};
+use evenkeel_planner_model::command::MessageFate;
+use evenkeel_planner_model::event::Event;
+use evenkeel_planner_model::model::Model;
 use evenkeel_planner_record::report::Placement;
 use evenkeel_planner_record::settings::PlannerSettings;
 use jiff::Timestamp;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use evenkeel_client::RetryDelay;
-use evenkeel_planner::command::MessageFate;
-use evenkeel_planner::event::Event;
+use evenkeel_planner_model::command::MessageFate;
+use evenkeel_planner_model::event::Event;
 use evenkeel_wire::exchange::message::AgbotMessage;
 use jiff::Timestamp;
 use tokio::time::Instant;

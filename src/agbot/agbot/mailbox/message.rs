@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use evenkeel_ids::{AgreementId, NodeId};
-use evenkeel_planner::event::{AgreementMessage, Event, MessageBody};
+use evenkeel_planner_model::event::{AgreementMessage, Event, MessageBody};
 use evenkeel_wire::agreement::{Body, Message, PROTOCOL, PublicKey, open};
 use evenkeel_wire::exchange::message::AgbotMessage;
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use evenkeel_client::ClientError;
 use evenkeel_ids::{GroupId, NodeId, OrgId, PolicyId, ServiceKey};
-use evenkeel_planner::event::Event;
+use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::facts::{DeploymentPolicyFacts, PolicyOrchestration};
 use evenkeel_wire::exchange::node::NodeResponse;
 use futures_util::{StreamExt, TryStreamExt, stream};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use evenkeel_agbot_store::change::{self, RecordKey};
 use evenkeel_client::RetryDelay;
 use evenkeel_ids::AgreementId;
-use evenkeel_planner::event::Event;
+use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::agreement::Agreement;
 use evenkeel_runtime::worker::Worker;
 

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_client::ClientError;
 use evenkeel_ids::{GroupId, NmpId, NodeId, PolicyId};
-use evenkeel_planner::event::Event;
+use evenkeel_planner_model::event::Event;
 use evenkeel_runtime::worker::Worker;
 use evenkeel_wire::exchange::agbot::PatchAgbot;
 use evenkeel_wire::exchange::changes::{ChangedResource, ChangesRequest};

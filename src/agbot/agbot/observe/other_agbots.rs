@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_client::ClientError;
-use evenkeel_planner::event::Event;
+use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::other_agbots::{OtherAgbots, ServedElsewhere};
 
 use super::full;

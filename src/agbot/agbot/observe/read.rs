@@ -6,7 +6,7 @@ use evenkeel_client::ClientError;
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_domain::review;
 use evenkeel_ids::{GroupId, NmpId, NodeId, PatternId, PolicyId, ServiceId, ServiceKey, TaskId};
-use evenkeel_planner::event::Event;
+use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::departure::Departure;
 use evenkeel_planner_record::facts::{DeploymentPolicyFacts, NmpStatusFacts};
 use evenkeel_wire::RawJson;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_client::ClientError;
 use evenkeel_ids::{ServiceId, ServiceKey};
 use evenkeel_placement::matching::needed_services;
-use evenkeel_planner::event::Event;
+use evenkeel_planner_model::event::Event;
 
 use super::read;
 use super::served_entries::SHARED_ORG;

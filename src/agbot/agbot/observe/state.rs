@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use evenkeel_agbot_store::event::{self, AVAILABILITY, SETTINGS, StateEvent};
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_ids::{NodeId, OrgId};
-use evenkeel_planner::model::NodeCondition;
+use evenkeel_planner_model::model::NodeCondition;
 use evenkeel_planner_record::facts::Availability;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

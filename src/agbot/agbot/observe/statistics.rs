@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use evenkeel_client::ClientError;
 use evenkeel_ids::{NodeId, OrgId};
-use evenkeel_planner::event::Event;
+use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::statistics::{NodeMachine, NodeStatistics};
 use evenkeel_runtime::worker::Worker;
 use evenkeel_wire::exchange::time::wire_time;

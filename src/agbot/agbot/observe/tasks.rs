@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_client::ClientError;
 use evenkeel_domain::orchestration::TaskState as Word;
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, TaskId};
-use evenkeel_planner::event::Event;
-use evenkeel_planner::model::Model;
+use evenkeel_planner_model::event::Event;
+use evenkeel_planner_model::model::Model;
 use evenkeel_planner_record::workload::{
     EndedCommand, Ending, LifecycleEvent, NodeRestarts, Part, ReportedHealth, Task, TaskReport, TaskState,
     UnitId,

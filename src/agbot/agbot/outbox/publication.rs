@@ -8,7 +8,7 @@ use evenkeel_agbot_store::{outbox as table, task as tasks};
 use evenkeel_client::ClientError;
 use evenkeel_domain::orchestration::DesiredState as Word;
 use evenkeel_ids::{AgreementId, NodeId, TaskId};
-use evenkeel_planner::model::Model;
+use evenkeel_planner_model::model::Model;
 use evenkeel_planner_record::workload::{DesiredState, Peer, PeerWatch, Probe, Slot, Task};
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::agbot_approval::UNKNOWN_FENCING;

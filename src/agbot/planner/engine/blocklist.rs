@@ -6,14 +6,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_ids::NodeId;
 use evenkeel_placement::place::NodeState;
-use evenkeel_planner_record::{
-    blocklist::{BlocklistChange, BlocklistEntry, BlocklistKey, BlocklistNews},
-    time::{later, secs_since},
-    workload::{Cause, Task, Workload},
-};
-use jiff::Timestamp;
-
-use crate::{
+use evenkeel_planner_model::{
     command::Action,
     model::{
         Model, UnitRecord,
@@ -22,6 +15,12 @@ use crate::{
     },
     pass::Pass,
 };
+use evenkeel_planner_record::{
+    blocklist::{BlocklistChange, BlocklistEntry, BlocklistKey, BlocklistNews},
+    time::{later, secs_since},
+    workload::{Cause, Task, Workload},
+};
+use jiff::Timestamp;
 
 /// Collects the news of the tasks of a workload unit.
 #[derive(Default)]

@@ -2,14 +2,13 @@
 //!
 //! Source: orchestration E5.2.
 
+use evenkeel_planner_model::model::Model;
 use evenkeel_planner_record::{
     claims::{Claim, ReleaseReason, Scope},
     time::later,
     workload::Task,
 };
 use jiff::Timestamp;
-
-use crate::model::Model;
 
 /// Returns why a claim of a policy with tasks is no longer needed: its node runs what it is to run for as long as it is monitored, or has
 /// nothing of the policy left, or is down, or failed, and the update is paused.

@@ -9,6 +9,7 @@ use std::{
 
 use evenkeel_change::{DependencyFacts, Gate};
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_planner_model::model::{Model, UnitRecord};
 use evenkeel_planner_record::{
     goal::Avail,
     report::Blocked,
@@ -16,10 +17,7 @@ use evenkeel_planner_record::{
 };
 use jiff::Timestamp;
 
-use crate::{
-    model::{Model, UnitRecord},
-    status::{Standing, standing_of, standing_of_service},
-};
+use crate::status::{Standing, standing_of, standing_of_service};
 
 /// The parents and children of a workload, for one decision about a workload unit.
 #[derive(Debug)]

@@ -5,6 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_change::{DependencyFacts, GroupState, Independent};
 use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceKey, TaskId};
 use evenkeel_placement::place::NodeTable;
+use evenkeel_planner_model::{
+    model::{Model, UnitRecord, observe::observe},
+    pass::Pass,
+};
 use evenkeel_planner_record::{
     blocklist::BlocklistNews,
     settings::UnitSettings,
@@ -16,8 +20,6 @@ use jiff::Timestamp;
 use super::{blocklist::Collector, dependencies::Dependencies};
 use crate::{
     group_members,
-    model::{Model, UnitRecord, observe::observe},
-    pass::Pass,
     unit_pass::{ModelSurvey, RecoveryFacts, ReportedError, UnitFacts},
 };
 

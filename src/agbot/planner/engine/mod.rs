@@ -12,6 +12,13 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_planner_model::{
+    command::{Action, CommandKey},
+    focus::Focus,
+    model::{Model, Observed, UnitRecord, selection},
+    pass::Pass,
+    plan::{INITIAL_PASS, UnitEvent, UnitPlan},
+};
 use evenkeel_planner_record::{
     agreement::Agreement,
     facts::DeploymentPolicyFacts,
@@ -27,16 +34,7 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::{
-    command::{Action, CommandKey},
-    focus::Focus,
-    model::{Model, Observed, UnitRecord, selection},
-    pass::Pass,
-    plan::{INITIAL_PASS, UnitEvent, UnitPlan},
-    reconcile,
-    unit_pass::stored_plan,
-    user_action,
-};
+use crate::{reconcile, unit_pass::stored_plan, user_action};
 
 pub(crate) use claim_end::reason_to_release;
 pub(crate) use facts::UnitInputs;

@@ -15,13 +15,14 @@ pub use status::{status_of, update_of};
 pub use waits::Waits;
 
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_planner_model::{command::Action, focus::Focus, model::Model, pass::Pass};
 use evenkeel_planner_record::{
     claims::Scope,
     report::{Blocked, Explanation, Placement},
 };
 use jiff::Timestamp;
 
-use crate::{command::Action, focus::Focus, model::Model, pair, pass::Pass, rolling};
+use crate::{pair, rolling};
 
 /// Explains the current placement of a pair.
 ///

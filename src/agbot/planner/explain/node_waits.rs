@@ -4,6 +4,7 @@
 
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_placement::place::explain_node;
+use evenkeel_planner_model::model::Model;
 use evenkeel_planner_record::{
     goal::StartMode,
     report::Blocked,
@@ -11,10 +12,7 @@ use evenkeel_planner_record::{
 };
 
 use super::Waits;
-use crate::{
-    model::Model,
-    status::{given_up, why_given_up},
-};
+use crate::status::{given_up, why_given_up};
 
 /// Returns what a task of a node waits for, before it gets an agreement. It may name other nodes.
 pub fn blocked_task(

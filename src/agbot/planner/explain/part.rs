@@ -5,18 +5,15 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_model::model::Model;
 use evenkeel_planner_record::{
     report::{Blocked, Constraint, EliminatedNode},
     workload::Step,
 };
 
 use super::{explain, waits::Waits};
-use crate::{
-    model::Model,
-    status::{
-        self, ExplainedConstraint, NODE_COUNT, PartExplanation, Question, explain_unit, numbers_of,
-        with_tasks,
-    },
+use crate::status::{
+    self, ExplainedConstraint, NODE_COUNT, PartExplanation, Question, explain_unit, numbers_of, with_tasks,
 };
 
 /// Nodes of a policy without tasks that are explained at once.

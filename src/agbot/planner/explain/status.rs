@@ -4,6 +4,7 @@
 
 use evenkeel_ids::PolicyId;
 use evenkeel_placement::place::NodeState;
+use evenkeel_planner_model::model::{Model, UnitRecord};
 use evenkeel_planner_record::{
     claims::Scope,
     report::Blocked,
@@ -13,10 +14,7 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::{explain, waits::Waits};
-use crate::{
-    model::{Model, UnitRecord},
-    status::{Window, WorkloadStatus, lost_instance_wait, observed_status_of},
-};
+use crate::status::{Window, WorkloadStatus, lost_instance_wait, observed_status_of};
 
 /// Returns the status of a deployment policy; none when the model does not know it.
 pub fn status_of(

@@ -6,16 +6,14 @@
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_model::model::{Model, UnitRecord, WaitingInstance};
 use evenkeel_planner_record::{
     report::Blocked,
     workload::{Cause, Step, UnitId},
 };
 use jiff::Timestamp;
 
-use crate::{
-    engine,
-    model::{Model, UnitRecord, WaitingInstance},
-};
+use crate::engine;
 
 /// The steps of a workload unit that wait, each with the reason.
 pub type WaitingSteps = Rc<[(Step, Blocked)]>;

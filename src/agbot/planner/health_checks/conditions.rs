@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_placement::place::Elimination;
+use evenkeel_planner_model::model::Model;
 use evenkeel_planner_record::{
     health::{
         Entity, HealthState,
@@ -22,7 +23,6 @@ use jiff::Timestamp;
 
 use crate::{
     explain::update_of,
-    model::Model,
     status::{UnitView, unit_view},
 };
 

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{GroupId, NodeId};
+use evenkeel_planner_model::model::{Liveness, Model};
 use evenkeel_planner_record::{
     health::{
         Entity, HealthEvent, HealthState,
@@ -15,10 +16,7 @@ use evenkeel_planner_record::{
 };
 use jiff::Timestamp;
 
-use crate::{
-    agent_upgrade,
-    model::{Liveness, Model},
-};
+use crate::agent_upgrade;
 
 const STALE: &str = "AgentUpgradeStale";
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_model::model::Liveness;
 use evenkeel_planner_record::{
     health::{Entity, GroupAction, MemberRecovery},
     time::later,
@@ -14,10 +15,7 @@ use evenkeel_planner_record::{
 use serde_json::json;
 
 use super::registry::Draft;
-use crate::{
-    model::Liveness,
-    recovery::{recover::built_in, retry::retry_pause},
-};
+use crate::recovery::{recover::built_in, retry::retry_pause};
 
 /// Follows the recoveries of an HA group, and the action of a user on it.
 pub(super) fn follow(draft: &mut Draft<'_>) {

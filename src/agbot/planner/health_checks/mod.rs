@@ -18,6 +18,12 @@ use std::collections::BTreeSet;
 use evenkeel_ids::PolicyId;
 
 use conditions::Found;
+use evenkeel_planner_model::{
+    command::{Action, CommandKey},
+    focus::Focus,
+    model::Model,
+    pass::Pass,
+};
 use evenkeel_planner_record::{
     health::{
         Entity, HealthEvent, SYSTEM,
@@ -26,13 +32,6 @@ use evenkeel_planner_record::{
     lease::Lease,
     time::later,
     workload::UnitId,
-};
-
-use crate::{
-    command::{Action, CommandKey},
-    focus::Focus,
-    model::Model,
-    pass::Pass,
 };
 
 /// Time between an event and the check of what it touched.

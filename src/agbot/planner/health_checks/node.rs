@@ -3,6 +3,7 @@
 //!
 //! Source: orchestration D2.
 
+use evenkeel_planner_model::model::{Model, NodeCondition};
 use evenkeel_planner_record::{
     blocklist::BlocklistKey,
     health::{
@@ -11,8 +12,6 @@ use evenkeel_planner_record::{
     },
     lease::Lease,
 };
-
-use crate::model::{Model, NodeCondition};
 
 const HEARTBEAT: &str = "Heartbeat";
 

@@ -4,6 +4,7 @@
 //! Source: orchestration D2.
 
 use evenkeel_ids::OrgId;
+use evenkeel_planner_model::model::{CapacitySums, Model};
 use evenkeel_planner_record::{
     health::{
         Entity, HealthEvent, HealthState,
@@ -11,8 +12,6 @@ use evenkeel_planner_record::{
     },
     lease::Lease,
 };
-
-use crate::model::{CapacitySums, Model};
 
 /// Beginning of the property about a capacity.
 const CAPACITY: &str = "OrgCapacity_";

@@ -8,6 +8,13 @@ use std::{borrow::Cow, collections::BTreeSet};
 
 use evenkeel_domain::orchestration::{HealthPolicy, health_policy::DetectionType};
 use evenkeel_ids::NodeId;
+use evenkeel_planner_model::{
+    command::{Action, CommandKey},
+    focus::Focus,
+    model::Model,
+    pass::Pass,
+    plan::UnitEvent,
+};
 use evenkeel_planner_record::{
     health::{Entity, HealthRound, Registration, detect, system::is_of_recovery},
     lease::Lease,
@@ -18,13 +25,6 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{conditions::Found, member_recovery};
-use crate::{
-    command::{Action, CommandKey},
-    focus::Focus,
-    model::Model,
-    pass::Pass,
-    plan::UnitEvent,
-};
 
 /// Time from an event to the reconciliation of the registrations that it may have changed.
 const DELAY_SECS: u64 = 1;

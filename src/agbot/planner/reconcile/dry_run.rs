@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_change::GroupState;
 use evenkeel_ids::{GroupId, NodeId, TaskId};
 use evenkeel_placement::place::{NodeTable, loading_tasks};
+use evenkeel_planner_model::plan::{TaskChange, UnitPlan};
 use evenkeel_planner_record::{
     claims::Scope,
     report::{Blocked, EliminationReport},
@@ -19,10 +20,7 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::{plan_removal, plan_unit};
-use crate::{
-    plan::{TaskChange, UnitPlan},
-    unit_pass::UnitFacts,
-};
+use crate::unit_pass::UnitFacts;
 
 /// Plans after which a dry run ends even if more would happen.
 const MOST_PLANS: usize = 500;

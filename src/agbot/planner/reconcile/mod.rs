@@ -13,11 +13,11 @@ mod slot;
 
 use std::collections::BTreeSet;
 
+use evenkeel_planner_model::plan::UnitPlan;
 use evenkeel_planner_record::workload::Slot;
 use jiff::Timestamp;
 
 use crate::{
-    plan::UnitPlan,
     supervise,
     unit_pass::{UnitFacts, UnitPass},
     user_action,

@@ -525,7 +525,9 @@ pub(super) fn reap(pass: &mut UnitPass<'_>, slot: &Slot) {
     // The interval between two moves is measured from it.
     let moved = tasks.iter().find(|task| is_recent_move(pass, task)).map(|task| task.id.clone());
     deleted.retain(|task| Some(task) != moved.as_ref());
-    pass.plan.changes.extend(deleted.into_iter().map(|task| crate::plan::TaskChange::Delete { task }));
+    pass.plan
+        .changes
+        .extend(deleted.into_iter().map(|task| evenkeel_planner_model::plan::TaskChange::Delete { task }));
 }
 
 /// Returns whether an instance was moved by itself so lately that the next one may not move yet.

@@ -3,13 +3,14 @@
 //! No claim may block a group forever: a claim ends when its step ends (by the rollout or the agent itself), and here when its
 //! group, node, policy or status is gone, or its node is silent. Source: agbot 3.4; orchestration E5.2, E6.5, E6.6.
 
+use evenkeel_planner_model::{command::Action, focus::Focus, model::Liveness, pass::Pass};
 use evenkeel_planner_record::{
     claims::{Claim, Phase, Purpose, ReleaseReason, Scope},
     lease::Lease,
     time::{later, secs_since},
 };
 
-use crate::{agent_upgrade::is_active, command::Action, engine, focus::Focus, model::Liveness, pass::Pass};
+use crate::{agent_upgrade::is_active, engine};
 
 /// A claim for the upgrade of an agent is kept this long although its holder has no status for the management policy.
 const UNREPORTED_SECS: u64 = 60;
@@ -106,11 +107,11 @@ pub(crate) fn release(pass: &mut Pass<'_>, lease: Lease, claim: &Claim, why: Rel
 #[cfg(test)]
 mod tests {
     use evenkeel_ids::{GroupId, NmpId, NodeId};
+    use evenkeel_planner_model::{event::Event, group_fixture::running_group};
     use evenkeel_planner_record::{facts::NmpStatusFacts, fixture::at};
     use jiff::Timestamp;
 
     use super::*;
-    use crate::{event::Event, group_fixture::running_group};
 
     /// E6.5.
     #[test]

@@ -6,6 +6,7 @@
 
 use evenkeel_ids::NodeId;
 use evenkeel_placement::matching::Fit;
+use evenkeel_planner_model::{model::selection, pass::Pass};
 use evenkeel_planner_record::{
     agreement::{Agreement, STOP_CONFIRMATION_SECS},
     claims::{Claim, Purpose, ReleaseReason},
@@ -17,7 +18,7 @@ use super::{
     group_rollout::GroupRollout,
     stop::{self, Candidate},
 };
-use crate::{agreement_end, model::selection, pass::Pass};
+use crate::agreement_end;
 
 /// Requests the claim for the first instance that may leave, and reports what the others wait for. Returns the node for which
 /// the claim was requested.

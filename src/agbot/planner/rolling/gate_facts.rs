@@ -6,6 +6,7 @@ use std::cell::OnceCell;
 
 use evenkeel_change::{self as change, Gate, GateFacts, GroupState};
 use evenkeel_ids::{NodeId, ServiceKey};
+use evenkeel_planner_model::{model::Liveness, pass::Pass};
 use evenkeel_planner_record::{
     agreement::Agreement,
     claims::Scope,
@@ -19,7 +20,7 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::{group_rollout::GroupRollout, progress};
-use crate::{group_members, model::Liveness, pass::Pass};
+use crate::group_members;
 
 /// The gates at which all instances of a group wait together: while one is closed, a rollout is not begun.
 const OF_ALL: &[Gate] = &[Gate::Paused, Gate::Grace, Gate::Delay, Gate::Budget];
@@ -139,10 +140,10 @@ fn grace_until(pass: &Pass<'_>, group: &HaGroupFacts) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_planner_model::{event::Event, group_fixture::running_group};
     use evenkeel_planner_record::fixture::at;
 
     use super::*;
-    use crate::{event::Event, group_fixture::running_group};
 
     #[test]
     fn start_up_grace_ends_when_every_member_with_an_agreement_has_reported() {
@@ -150,7 +151,9 @@ mod tests {
         let group = model.groups.values().next().cloned().expect("the group");
         model.began_at = Some(later(now, 1));
         let now = later(now, 2);
-        let waits = |model: &crate::model::Model| grace_until(&Pass::new(model, now, 1), &group).is_some();
+        let waits = |model: &evenkeel_planner_model::model::Model| {
+            grace_until(&Pass::new(model, now, 1), &group).is_some()
+        };
         assert!(waits(&model), "what is known is from before the start");
         let members: Vec<_> = group.members.iter().cloned().collect();
         let (last, others) = members.split_last().expect("members");

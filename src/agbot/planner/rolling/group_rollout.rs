@@ -7,6 +7,7 @@
 use evenkeel_change as change;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_placement::matching::{Choice, Fit};
+use evenkeel_planner_model::{focus::Focus, model::selection, pass::Pass};
 use evenkeel_planner_record::{
     agreement::Agreement,
     claims::{Purpose, Scope},
@@ -21,7 +22,6 @@ use super::{
     drain, progress, step,
     stop::{self, Candidate, recheck},
 };
-use crate::{focus::Focus, model::selection, pass::Pass};
 
 /// Plans every group rollout in focus.
 pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {

@@ -5,6 +5,7 @@
 use evenkeel_change::{self as change, GateFacts};
 use evenkeel_ids::NodeId;
 use evenkeel_placement::matching::Fit;
+use evenkeel_planner_model::pass::Pass;
 use evenkeel_planner_record::{
     agreement::Agreement,
     report::Blocked,
@@ -14,7 +15,7 @@ use evenkeel_planner_record::{
 };
 use jiff::Timestamp;
 
-use crate::{group_members, pass::Pass};
+use crate::group_members;
 
 /// Time after which an instance that waits for others is reconciled again, in seconds.
 const SUCCESSOR_SECS: u64 = 30;

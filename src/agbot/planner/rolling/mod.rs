@@ -15,9 +15,8 @@ mod step;
 mod stop;
 
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
+use evenkeel_planner_model::model::Model;
 use evenkeel_planner_record::claims::{Purpose, Scope};
-
-use crate::model::Model;
 
 /// Returns whether the rollout of a policy is changing this node now.
 pub(crate) fn holds_claim(model: &Model, node: &NodeId, policy: &PolicyId) -> bool {

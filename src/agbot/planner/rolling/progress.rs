@@ -3,6 +3,11 @@
 //! Source: orchestration B11, E5.
 
 use evenkeel_placement::matching::Fit;
+use evenkeel_planner_model::{
+    command::Action,
+    model::{Observed, selection},
+    pass::Pass,
+};
 use evenkeel_planner_record::{
     claims::ReleaseReason,
     facts::Availability,
@@ -13,11 +18,6 @@ use evenkeel_planner_record::{
 };
 
 use super::{group_rollout::GroupRollout, rollback};
-use crate::{
-    command::Action,
-    model::{Observed, selection},
-    pass::Pass,
-};
 
 /// Records that a rollout began, or continues after the stalled member caught up.
 pub(super) fn begin(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, stored: Option<&Rollout>) {

@@ -5,6 +5,7 @@
 
 use evenkeel_ids::NodeId;
 use evenkeel_placement::matching::Fit;
+use evenkeel_planner_model::model::{Liveness, Model, Observed, selection};
 use evenkeel_planner_record::{
     agreement::Agreement,
     claims::ReleaseReason,
@@ -14,8 +15,6 @@ use evenkeel_planner_record::{
     time::later,
 };
 use jiff::Timestamp;
-
-use crate::model::{Liveness, Model, Observed, selection};
 
 /// Returns the version that all instances of a group rollout have, with its deployment overrides, if it is one of the policy's
 /// service; if an older rollout was not finished, the version from which that rollout began: no other is known to work.

@@ -4,6 +4,11 @@
 
 use evenkeel_ids::NodeId;
 use evenkeel_placement::matching::{Choice, Fit};
+use evenkeel_planner_model::{
+    command::Action,
+    model::{Observed, selection},
+    pass::Pass,
+};
 use evenkeel_planner_record::{
     agreement::{Agreement, AgreementState, CancelReason},
     claims::{Claim, Phase, Purpose, ReleaseReason},
@@ -22,13 +27,7 @@ use super::{
     rollback,
     stop::{self, Candidate},
 };
-use crate::{
-    agreement_end,
-    command::Action,
-    model::{Observed, selection},
-    pass::Pass,
-    supervise::rules,
-};
+use crate::{agreement_end, supervise::rules};
 
 /// Continues the step of the claim's holder.
 pub(super) fn work(
@@ -385,6 +384,7 @@ fn release(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, claim: &Claim,
 mod tests {
     use evenkeel_domain::orchestration::org_settings::OrgSettings;
     use evenkeel_ids::{GroupId, NodeId};
+    use evenkeel_planner_model::{event::Event, group_fixture::running_group};
     use evenkeel_planner_record::{
         claims::Scope,
         facts::NodeStatusFacts,
@@ -393,7 +393,6 @@ mod tests {
     };
 
     use super::*;
-    use crate::{event::Event, group_fixture::running_group};
 
     #[test]
     fn verification_waits_as_long_for_late_reports_as_the_organization_says() {

@@ -4,6 +4,7 @@
 
 use evenkeel_change as change;
 use evenkeel_ids::{NodeId, ServiceKey};
+use evenkeel_planner_model::{command::Action, model::Observed, pass::Pass};
 use evenkeel_planner_record::{
     agreement::Agreement,
     claims::{Claim, Purpose, ReleaseReason},
@@ -17,7 +18,7 @@ use super::{
     gate_facts::{RolloutFacts, removal, replacement},
     group_rollout::GroupRollout,
 };
-use crate::{command::Action, model::Observed, pass::Pass, supervise::rules};
+use crate::supervise::rules;
 
 /// A blocked group rollout is planned again after this time, even if no event asks for it.
 const RECHECK_SECS: u64 = 10;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::{GroupId, NodeId};
+use evenkeel_planner_model::model::{Model, Observed};
 use evenkeel_planner_record::{
     claims::{Claim, Phase, Purpose, Scope},
     facts::DeploymentPolicyFacts,
@@ -15,7 +16,6 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::{MOST_READ, RolloutDetail, StepState, StepStatus, Wave, WaveKind};
-use crate::model::{Model, Observed};
 
 /// Rollouts that are read.
 struct Reading<'m> {

@@ -9,14 +9,13 @@ mod tasks;
 use std::collections::BTreeSet;
 
 use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
+use evenkeel_planner_model::model::{CommonCauses, Model, NodeSet};
 use evenkeel_planner_record::{
     forecast::{Forecast, MeasuredSteps, Pacing, RemainingSteps, forecast},
     stable_hash::stable_hash,
     workload::UpdateState,
 };
 use jiff::Timestamp;
-
-use crate::model::{CommonCauses, Model, NodeSet};
 
 /// Slots, or members of HA groups, that are read at most.
 const MOST_READ: usize = 4_096;

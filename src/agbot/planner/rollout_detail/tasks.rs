@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use evenkeel_ids::GroupId;
 use evenkeel_placement::place::UnitNode;
+use evenkeel_planner_model::model::{Model, UnitRecord};
 use evenkeel_planner_record::{
     forecast::{Pacing, Queue, Stage, StepInWork},
     settings::{Pace, UpdateSettings},
@@ -15,7 +16,6 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::{MOST_READ, RolloutDetail, StepState, StepStatus, Wave, WaveKind};
-use crate::model::{Model, UnitRecord};
 
 /// Where a slot is in an update.
 enum Progress<'t> {

@@ -3,6 +3,7 @@
 //! Source: orchestration 0.2 (a policy without tasks is handled as before).
 
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_planner_model::model::{Liveness, Model, Observed};
 use evenkeel_planner_record::{
     agreement::Agreement,
     facts::{DeploymentPolicyFacts, PolicyScope},
@@ -16,7 +17,6 @@ use super::{
     FrozenState, InstanceStatus, KEEP_EXITING, MonitorState, PartStatus, UPDATE_PAUSED, Window,
     WorkloadStatus, listed, summed,
 };
-use crate::model::{Liveness, Model, Observed};
 
 pub(super) fn status(
     model: &Model,

@@ -21,6 +21,7 @@ pub(crate) use unit_view::{UnitView, unit_view};
 
 use evenkeel_domain::orchestration::{Mode, Orchestrate, Orchestration};
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_planner_model::model::Model;
 use evenkeel_planner_record::{
     facts::DeploymentPolicyFacts,
     goal::{Avail, PlacementState, workload_avail},
@@ -28,8 +29,6 @@ use evenkeel_planner_record::{
     workload::{Dependency, Partner, UnitId, UpdateStatus, WorkloadRecord},
 };
 use jiff::Timestamp;
-
-use crate::model::Model;
 
 /// The warning about a workload that a user stopped.
 pub const STOPPED: &str = "stopped by a user: start it with the action start";

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_placement::place::{Elimination, NodeState, NodeTable, UnitNode, leaders_of};
+use evenkeel_planner_model::model::{Model, UnitRecord};
 use evenkeel_planner_record::{
     facts::Availability,
     goal::{Avail, InstanceState, avail_of, placement_state},
@@ -22,7 +23,6 @@ use super::{
     listed,
     placement::{Question, explain_unit, given_up, why_given_up},
 };
-use crate::model::{Model, UnitRecord};
 
 /// Natural leaders that are listed.
 const LEADER_COUNT: usize = 100;

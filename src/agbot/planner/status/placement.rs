@@ -10,6 +10,7 @@ use evenkeel_placement::place::{
     Added, Elimination, Location, NodeState, NodeTable, Placed, Ranking, Want, cause, leaders_of, place,
     summary,
 };
+use evenkeel_planner_model::model::{Model, UnitRecord};
 use evenkeel_planner_record::{
     facts::Availability,
     goal::StartMode,
@@ -23,7 +24,6 @@ use super::{
     part::{is_selected, selected},
     texts::{lost_instance_wait, surplus_text},
 };
-use crate::model::{Model, UnitRecord};
 
 /// Nodes that are listed.
 pub(crate) const NODE_COUNT: usize = 100;

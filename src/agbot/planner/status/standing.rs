@@ -7,6 +7,7 @@ use std::fmt;
 
 use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
 use evenkeel_placement::place::NodeState;
+use evenkeel_planner_model::model::{Liveness, Model, Observed, UnitRecord};
 use evenkeel_planner_record::{
     agreement::Agreement,
     goal::Avail,
@@ -16,7 +17,6 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::{Window, agreements, observed_status_of, part::Source};
-use crate::model::{Liveness, Model, Observed, UnitRecord};
 
 /// State by which a dependency is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

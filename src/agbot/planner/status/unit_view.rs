@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_model::model::{Model, UnitRecord};
 use evenkeel_planner_record::{
     facts::Availability,
     goal::{Avail, Count},
@@ -17,7 +18,6 @@ use super::{
     Violation,
     part::{Source, is_frozen_everywhere, selected, tasks_by_number},
 };
-use crate::model::{Model, UnitRecord};
 
 /// A start that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_domain::orchestration::health_policy::DetectionType;
+use evenkeel_planner_model::model::Model;
 use evenkeel_planner_record::{
     health::detect,
     report::Blocked,
@@ -13,7 +14,6 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::UnitPass;
-use crate::model::Model;
 
 /// Access to the known health of tasks. It is read on demand, so that an event of one task does not read the
 /// health of others.

@@ -8,6 +8,7 @@ use evenkeel_placement::{
     place::{Buffer, Elimination, UnitNode, loading_tasks},
     slots::{self, SlotCondition},
 };
+use evenkeel_planner_model::plan::{InstanceFailure, TaskChange, UnitEvent, UnitPlan};
 use evenkeel_planner_record::{
     claims::{Claim, Phase, Purpose, Scope},
     report::Blocked,
@@ -22,7 +23,6 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::{RestartVerdict, UnitFacts, contest, failed_start, snapshot, version_loads::AddedLoads};
-use crate::plan::{InstanceFailure, TaskChange, UnitEvent, UnitPlan};
 
 /// A decision under construction.
 pub(crate) struct UnitPass<'a> {

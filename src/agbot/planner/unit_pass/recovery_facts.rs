@@ -10,14 +10,13 @@ use std::{
 
 use evenkeel_domain::orchestration::HealthPolicy;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
+use evenkeel_planner_model::model::{Model, UnitRecord};
 use evenkeel_planner_record::{
     health::{Entity, MemberRecovery},
     report::Blocked,
     workload::{GroupOrder, Slot, SlotTasks, Task, UnitId},
 };
 use jiff::Timestamp;
-
-use crate::model::{Model, UnitRecord};
 
 /// A node that the health policy of its HA group covers.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_change::Permit;
 use evenkeel_ids::{GroupId, NodeId, TaskId};
+use evenkeel_planner_model::plan::{StoredPlan, TaskChange, UnitPlan};
 use evenkeel_planner_record::{
     claims::{ClaimRequest, Purpose},
     report::FrozenLevel,
@@ -13,7 +14,6 @@ use evenkeel_planner_record::{
 use jiff::Timestamp;
 
 use super::UnitFacts;
-use crate::plan::{StoredPlan, TaskChange, UnitPlan};
 
 /// Returns the stored form of a plan.
 pub(crate) fn stored_plan(

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_placement::place::{self, Elimination, Placed, Ranking, leaders_of};
+use evenkeel_planner_model::model::{Model, UnitRecord};
 use evenkeel_planner_record::{
     goal::{Count, Goal},
     report::Constraint,
@@ -21,7 +22,6 @@ use super::{
     progress::{UnitView, is_started},
     request::{ActionRefusal, RequestedAction},
 };
-use crate::model::{Model, UnitRecord};
 
 /// Returns what an action is to reach.
 ///

@@ -2,10 +2,10 @@
 //!
 //! Source: orchestration A6.
 
+use evenkeel_planner_model::pass::Pass;
 use evenkeel_planner_record::workload::{ActionEnd, SlotTasks, WorkloadRecord};
 
 use super::progress::{Progress, UnitView, progress};
-use crate::pass::Pass;
 
 /// Returns the end of a workload's action, when every workload unit has reached its goal or cannot reach it.
 pub(crate) fn end(pass: &mut Pass<'_>, record: &WorkloadRecord) -> Option<ActionEnd> {

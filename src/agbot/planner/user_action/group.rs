@@ -3,14 +3,12 @@
 //! Source: orchestration C7.
 
 use evenkeel_ids::{GroupId, NodeId};
+use evenkeel_planner_model::model::Model;
 use evenkeel_planner_record::{health::Entity, time::later, workload::Task};
 use jiff::Timestamp;
 
 use super::ActionRefusal;
-use crate::{
-    model::Model,
-    recovery::check::{REPORT_SECS, attempt_secs},
-};
+use crate::recovery::check::{REPORT_SECS, attempt_secs};
 
 /// Returns the members of an HA group that a user's order is about.
 ///

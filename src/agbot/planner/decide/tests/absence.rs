@@ -3,6 +3,10 @@
 use NodeMonitorState::{Idle, Init, Maintenance, Upgrade};
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_placement::place::NodeState;
+use evenkeel_planner_model::{
+    event::Event,
+    model::{Liveness, UnitRecord},
+};
 use evenkeel_planner_record::{
     facts::{Availability, NodeMonitorState},
     goal::Avail,
@@ -11,10 +15,6 @@ use evenkeel_planner_record::{
 use serde_json::json;
 
 use super::fleet::{Fleet, node, policy};
-use crate::{
-    event::Event,
-    model::{Liveness, UnitRecord},
-};
 
 /// A failover workload that runs on `n1` of two nodes.
 fn pair() -> Fleet {

@@ -1,5 +1,6 @@
 //! Nodes on which a service keeps failing: D4.
 
+use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::{
     health::{Entity, HealthState},
     report::{Blocked, Constraint},
@@ -8,7 +9,7 @@ use evenkeel_planner_record::{
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node, policy};
-use crate::{event::Event, explain::explain_part, health_checks, status::Question};
+use crate::{explain::explain_part, health_checks, status::Question};
 
 fn replicated(count: u32) -> Value {
     json!({"mode": "replicated", "replicas": count, "restart": {"delaySeconds": 5}})
@@ -234,11 +235,14 @@ fn nodes_that_get_no_start_are_reported_and_a_workload_without_any_is_in_error()
     assert!(node_reports(&fleet, "n2").is_empty());
     // What failed is over when nothing wants the version.
     let wanted = fleet.model.policy(&policy("p")).cloned().expect("the policy");
-    let none = crate::event::Event::DeploymentPolicyRemoved { policy: policy("p") };
+    let none = evenkeel_planner_model::event::Event::DeploymentPolicyRemoved { policy: policy("p") };
     let (mut model, now) = (fleet.model.clone(), fleet.now);
     model.apply(&none, now);
     assert!(reports_of(&model, "n1", now).is_empty());
-    model.apply(&crate::event::Event::DeploymentPolicyChanged { policy: Box::new(wanted) }, now);
+    model.apply(
+        &evenkeel_planner_model::event::Event::DeploymentPolicyChanged { policy: Box::new(wanted) },
+        now,
+    );
     assert_eq!(reports_of(&model, "n1", now), ["Blocklist_o/p"]);
     fleet.crash("p", "n2", true);
     let state = |fleet: &Fleet| fleet.reported(&workload, property).map(|report| report.state);
@@ -258,7 +262,7 @@ fn node_reports(fleet: &Fleet, name: &str) -> Vec<String> {
     reports_of(&fleet.model, name, fleet.now)
 }
 
-fn reports_of(model: &crate::model::Model, name: &str, now: jiff::Timestamp) -> Vec<String> {
+fn reports_of(model: &evenkeel_planner_model::model::Model, name: &str, now: jiff::Timestamp) -> Vec<String> {
     let (conditions, _) = model.node_conditions(None, 100, now);
     let condition = conditions.into_iter().find(|one| one.node == node(name)).expect("the node was heard");
     let found =

@@ -18,7 +18,7 @@ fn fleet(settings: Value) -> Fleet {
     all.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
     let settings = serde_json::from_value(all).expect("valid settings");
     let org = "o".parse().expect("an organization");
-    fleet.handle(&crate::event::Event::OrgSettingsChanged { org, settings });
+    fleet.handle(&evenkeel_planner_model::event::Event::OrgSettingsChanged { org, settings });
     fleet
 }
 

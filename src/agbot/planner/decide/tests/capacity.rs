@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
+use evenkeel_planner_model::{event::Event, model::CapacitySums};
 use evenkeel_planner_record::{
     health::{Entity, HealthState},
     report::Constraint,
@@ -10,7 +11,7 @@ use evenkeel_planner_record::{
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node};
-use crate::{event::Event, explain::explain_part, health_checks, model::CapacitySums, status::Question};
+use crate::{explain::explain_part, health_checks, status::Question};
 
 fn replicated(replicas: u32, memory: u32) -> Value {
     json!({"mode": "replicated", "replicas": replicas, "maxPerNode": 5, "loads": {"memoryMb": memory}})
@@ -109,7 +110,10 @@ fn instance_moves_off_a_node_with_too_little_left() {
         policy: evenkeel_domain::policy::ExternalPolicy::default(),
         ..evenkeel_planner_record::facts::NodePolicyFacts::default()
     };
-    let joined = crate::event::Event::NodePolicyChanged { node: node("n2"), policy: Some(Box::new(facts)) };
+    let joined = evenkeel_planner_model::event::Event::NodePolicyChanged {
+        node: node("n2"),
+        policy: Some(Box::new(facts)),
+    };
     fleet.handle(&joined);
     fleet.run(5);
     set_memory(&mut fleet, "n1", 500.0);
@@ -210,7 +214,7 @@ fn task_that_waits_for_room_is_removed_with_its_node_or_policy() {
     fleet.put_policy("w", document(""));
     fleet.run(20);
     assert_eq!(fleet.tasks().len(), 2);
-    fleet.handle(&crate::event::Event::NodeRemoved { node: node("n2") });
+    fleet.handle(&evenkeel_planner_model::event::Event::NodeRemoved { node: node("n2") });
     fleet.run(20);
     assert_eq!(fleet.tasks().len(), 1);
     fleet.put_policy("w", document(""));
@@ -320,8 +324,10 @@ fn sequence_shows_which_constraint_removed_which_node_and_why() {
             policy: policy.expect("a policy"),
             ..evenkeel_planner_record::facts::NodePolicyFacts::default()
         };
-        let changed =
-            crate::event::Event::NodePolicyChanged { node: node(name), policy: Some(Box::new(facts)) };
+        let changed = evenkeel_planner_model::event::Event::NodePolicyChanged {
+            node: node(name),
+            policy: Some(Box::new(facts)),
+        };
         fleet.handle(&changed);
     }
     let mut other = replicated(1, 300);

@@ -292,7 +292,7 @@ fn organization_says_which_constraints_are_hard() {
         json!({"constraintPriorities": [{"name": "FaultDomainConstraintPriority", "value": "-1"}]});
     let settings = serde_json::from_value(settings).expect("valid settings");
     let org = "o".parse().expect("an organization");
-    fleet.handle(&crate::event::Event::OrgSettingsChanged { org, settings });
+    fleet.handle(&evenkeel_planner_model::event::Event::OrgSettingsChanged { org, settings });
     fleet.put_policy("w", replicated(2, json!({"policy": "nodes-order"})));
     fleet.run(20);
     assert_eq!(fleet.running("w"), "a1 a2");

@@ -1,6 +1,7 @@
 //! Instances without tasks that keep exiting.
 
 use evenkeel_ids::{NodeId, ServiceKey};
+use evenkeel_planner_model::{event::Event, group_fixture::running_group, model::Model};
 use evenkeel_planner_record::{
     agreement::Agreement,
     facts::{NodePolicyFacts, NodeStatusFacts, ObservedFailure},
@@ -8,7 +9,7 @@ use evenkeel_planner_record::{
     goal::Avail,
 };
 
-use crate::{event::Event, explain::status_of, group_fixture::running_group, model::Model, status::Window};
+use crate::{explain::status_of, status::Window};
 
 fn failure(agreement: &Agreement, recent_exits: &[i64]) -> ObservedFailure {
     ObservedFailure {

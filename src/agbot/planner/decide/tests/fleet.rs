@@ -13,6 +13,12 @@ use evenkeel_domain::{
     policy::ExternalPolicy,
 };
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceKey, TaskId};
+use evenkeel_planner_model::{
+    command::Action,
+    event::{Event, Outcome},
+    model::Model,
+    plan::UnitEvent,
+};
 use evenkeel_planner_record::{
     agreement::Agreement,
     facts::{
@@ -32,12 +38,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::{
-    command::Action,
     decide::decide,
-    event::{Event, Outcome},
     explain::status_of,
-    model::Model,
-    plan::UnitEvent,
     status::{PartStatus, Window, WorkloadStatus},
     user_action::{RequestedAction, RequestedRecovery, accept},
 };
@@ -498,8 +500,16 @@ impl Fleet {
 
     fn is_crashing(&self, node: &NodeId, task: &Task) -> bool {
         let policy = &task.unit_id.policy;
-        let version =
-            || crate::model::selection::choose(&self.model, node, policy, task.spec.number, self.now).ok();
+        let version = || {
+            evenkeel_planner_model::model::selection::choose(
+                &self.model,
+                node,
+                policy,
+                task.spec.number,
+                self.now,
+            )
+            .ok()
+        };
         let is_broken = |version: String| self.broken_versions.contains(&(policy.clone(), version));
         self.crashing.contains(&(node.clone(), policy.clone()))
             || !self.broken_versions.is_empty() && version().is_some_and(|choice| is_broken(choice.version))

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use evenkeel_domain::orchestration::health_policy::{ActionKind, RecoveryAction};
 use evenkeel_ids::{GroupId, NmpId, NodeId};
+use evenkeel_planner_model::{event::Event, model::partition_of_group, plan::UnitEvent};
 use evenkeel_planner_record::{
     facts::{HaGroupFacts, NmpStatusFacts},
     health::{Entity, GroupAction, GroupCheck, HealthState},
@@ -14,10 +15,7 @@ use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node, policy};
 use crate::{
-    event::Event,
     health_checks::{GroupFindings, group_reports, stale_upgrades},
-    model::partition_of_group,
-    plan::UnitEvent,
     user_action::{checked_by, members_to_recover},
 };
 

@@ -153,7 +153,10 @@ fn what_cannot_be_placed_is_a_warning_and_an_error_after_a_minute() {
         policy: evenkeel_domain::policy::ExternalPolicy::default(),
         ..evenkeel_planner_record::facts::NodePolicyFacts::default()
     };
-    let changed = crate::event::Event::NodePolicyChanged { node: node("n2"), policy: Some(Box::new(facts)) };
+    let changed = evenkeel_planner_model::event::Event::NodePolicyChanged {
+        node: node("n2"),
+        policy: Some(Box::new(facts)),
+    };
     fleet.handle(&changed);
     fleet.run_until(30, |fleet| fleet.running("w") == "n1 n2");
     fleet.run(3);
@@ -187,7 +190,9 @@ fn reports_about_instances_of_a_deleted_node_are_dropped() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
     let without_tasks = evenkeel_planner_record::fixture::deployment_policy();
     assert_eq!(without_tasks.id, policy("p"));
-    fleet.handle(&crate::event::Event::DeploymentPolicyChanged { policy: Box::new(without_tasks) });
+    fleet.handle(&evenkeel_planner_model::event::Event::DeploymentPolicyChanged {
+        policy: Box::new(without_tasks),
+    });
     fleet.run(2);
     let [kept, dropped] = ["n1", "n2"].map(|name| Entity::Instance(policy("p"), node(name)));
     for entity in [&kept, &dropped] {
@@ -195,7 +200,7 @@ fn reports_about_instances_of_a_deleted_node_are_dropped() {
         assert_eq!(reported(&fleet, entity, "p"), Some(HealthState::Error));
     }
     fleet.run(5);
-    fleet.handle(&crate::event::Event::NodeRemoved { node: node("n2") });
+    fleet.handle(&evenkeel_planner_model::event::Event::NodeRemoved { node: node("n2") });
     fleet.run(5);
     assert_eq!(reported(&fleet, &dropped, "p"), None);
     assert_eq!(reported(&fleet, &kept, "p"), Some(HealthState::Error), "its node is there");
@@ -259,7 +264,7 @@ fn error_reported_during_an_update_is_a_failure_and_pauses_it() {
     let resume = WorkloadAction::Update(RolloutAction::Resume);
     let next =
         record.act(resume, fleet.model.instance_summary(&policy("w")), requester).expect("it is paused");
-    fleet.handle(&crate::event::Event::WorkloadRecorded { workload: Box::new(next) });
+    fleet.handle(&evenkeel_planner_model::event::Event::WorkloadRecorded { workload: Box::new(next) });
     fleet.run_until(90, |fleet| update_state(fleet) == UpdateState::Completed);
 }
 
@@ -279,7 +284,7 @@ fn error_that_the_organization_tolerates_fails_no_update() {
     let rules = json!({"healthEvaluation": {"maxPercentUnhealthyInstances": 40}});
     let settings = Box::new(OrgSettings::read(rules).expect("valid"));
     let org = "o".parse().expect("an organization");
-    fleet.handle(&crate::event::Event::OrgSettingsChanged { org, settings });
+    fleet.handle(&evenkeel_planner_model::event::Event::OrgSettingsChanged { org, settings });
     fleet.put_policy("w", rolling("pause"));
     fleet.run(10);
     fleet.put_version("w", "2.0.0", rolling("pause"));
@@ -301,7 +306,7 @@ fn blocked_update_is_reported_and_becomes_an_error() {
     let settings = json!({"upgradeBlockedErrorAfterSeconds": 30});
     let settings = Box::new(OrgSettings::read(settings).expect("valid"));
     let org = "o".parse().expect("an organization");
-    fleet.handle(&crate::event::Event::OrgSettingsChanged { org, settings });
+    fleet.handle(&evenkeel_planner_model::event::Event::OrgSettingsChanged { org, settings });
     fleet.freeze("n1");
     fleet.put_version("w", "2.0.0", document);
     fleet.run(8);

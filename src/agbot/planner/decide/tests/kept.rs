@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::GroupId;
+use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::{
     departure::Departure,
     facts::AgentFacts,
@@ -16,7 +17,7 @@ use evenkeel_planner_record::{
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node, policy};
-use crate::{event::Event, explain::explain_part, status::Question};
+use crate::{explain::explain_part, status::Question};
 
 /// A failover workload whose first node was off long before the hub stopped.
 fn started_with_a_dead_node(alive_at: Option<i64>) -> Fleet {

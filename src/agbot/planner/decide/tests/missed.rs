@@ -1,9 +1,10 @@
 //! Assertion after every event of a fleet that an event or a watch leads to every decision that is left.
 
+use evenkeel_planner_model::{command::Action, event::Event};
 use evenkeel_planner_record::time::later;
 
 use super::fleet::Fleet;
-use crate::{command::Action, decide::decide, engine::RECHECK_SECS, event::Event};
+use crate::{decide::decide, engine::RECHECK_SECS};
 
 impl Fleet {
     /// Asserts that nothing waits for an event that may never come: what a decision about everything would change is reconciled soon, and

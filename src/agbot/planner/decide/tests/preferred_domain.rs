@@ -23,7 +23,7 @@ fn fleet() -> Fleet {
     fleet.put_node("west1", |facts| facts.fault_domain = Some("fd:/west/r1".into()));
     let settings = serde_json::from_value(json!({"nodeDownAfterSeconds": 20})).expect("valid settings");
     let org = "o".parse().expect("an organization");
-    fleet.handle(&crate::event::Event::OrgSettingsChanged { org, settings });
+    fleet.handle(&evenkeel_planner_model::event::Event::OrgSettingsChanged { org, settings });
     fleet
 }
 
@@ -116,7 +116,7 @@ fn preferred_location_gives_way_before_the_upgrade_domain() {
     for name in ["a", "b"] {
         fleet.put_node(name, |facts| facts.is_frozen = false);
     }
-    fleet.handle(&crate::event::Event::NodeRemoved { node: node("d") });
+    fleet.handle(&evenkeel_planner_model::event::Event::NodeRemoved { node: node("d") });
     assert_eq!(fleet.live("w"), "b c");
     fleet.run(20);
     assert_eq!(fleet.live("w"), "a b", "from c to a: the preferred location, and domains of their own");
@@ -161,7 +161,7 @@ fn return_to_the_preferred_domain_keeps_its_interval() {
         json!({"nodeDownAfterSeconds": 20, "taskHistoryRetentionLimit": 1, "rebalanceIntervalSeconds": 300});
     let settings = serde_json::from_value(settings).expect("valid settings");
     let org = "o".parse().expect("an organization");
-    fleet.handle(&crate::event::Event::OrgSettingsChanged { org, settings });
+    fleet.handle(&evenkeel_planner_model::event::Event::OrgSettingsChanged { org, settings });
     fleet.put_policy("w", preferring_east(order()));
     fleet.run(20);
     let mut returns = Vec::new();

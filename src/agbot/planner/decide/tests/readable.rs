@@ -3,21 +3,21 @@
 use evenkeel_domain::policy::{ConstraintList, ExternalPolicy};
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_placement::matching::{Fit, policy_errors};
-use evenkeel_planner_record::{
-    facts::{DeploymentPolicyFacts, NodePolicyFacts, ServicePolicyFacts},
-    fixture::{agreement, at, deployment_policy, service},
-};
-use serde_json::{Value, json};
-
-use crate::{
+use evenkeel_planner_model::{
     event::Event,
-    explain::explain,
     group_fixture::running_group,
     model::{
         Model,
         selection::{fit, select},
     },
 };
+use evenkeel_planner_record::{
+    facts::{DeploymentPolicyFacts, NodePolicyFacts, ServicePolicyFacts},
+    fixture::{agreement, at, deployment_policy, service},
+};
+use serde_json::{Value, json};
+
+use crate::explain::explain;
 
 fn input(arch: Value) -> Value {
     json!({"serviceOrgid": "o", "serviceUrl": "s", "serviceArch": arch, "inputs": null})

@@ -1,12 +1,12 @@
 //! Rollbacks: to what worked last, as a whole document: B11.7, B11.9.
 
+use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::workload::{
     Requester, RolloutAction, SpecVersion, UpdateState, WorkloadAction, WorkloadRecord,
 };
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, policy};
-use crate::event::Event;
 
 fn document(replicas: u32, failure_action: &str) -> Value {
     json!({

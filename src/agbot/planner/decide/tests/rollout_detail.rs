@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::{GroupId, NodeId};
+use evenkeel_planner_model::{event::Event, group_fixture::running_group, model::Model};
 use evenkeel_planner_record::{
     agreement::CancelReason,
     claims::{Claim, Phase, Purpose, ReleaseReason, Scope},
@@ -18,12 +19,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::fleet::{Fleet, node, policy};
-use crate::{
-    event::Event,
-    group_fixture::running_group,
-    model::Model,
-    rollout_detail::{ComparedWith, RolloutDetail, StepState, WaveKind, detail_of},
-};
+use crate::rollout_detail::{ComparedWith, RolloutDetail, StepState, WaveKind, detail_of};
 
 fn names(count: usize) -> Vec<String> {
     (1..=count).map(|number| format!("n{number:02}")).collect()

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use evenkeel_ids::{GroupId, NmpId};
+use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::{
     claims::{ClaimRequest, Purpose, Scope},
     facts::{Availability, HaGroupFacts, NodeMonitorState},
@@ -10,7 +11,6 @@ use evenkeel_planner_record::{
 };
 
 use super::fleet::{Fleet, node, policy};
-use crate::event::Event;
 
 fn failover(placement: Value) -> Value {
     json!({"mode": "failover", "orchestrate": "ha", "placement": placement, "timers": {"readyPeriodSeconds": 1}})

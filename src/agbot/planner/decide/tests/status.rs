@@ -2,6 +2,7 @@
 
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
+use evenkeel_planner_model::{event::Event, group_fixture::running_group};
 use evenkeel_planner_record::{
     facts::{DeploymentPolicyFacts, PolicyOrchestration, PolicyScope},
     fixture::{at, deployment_policy, task},
@@ -13,9 +14,7 @@ use serde_json::json;
 
 use super::fleet::Fleet;
 use crate::{
-    event::Event,
     explain::{explain_part, status_of, why_no_task},
-    group_fixture::running_group,
     status::{PartExplanation, Question, Window},
 };
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_domain::policy::ExternalPolicy;
 use evenkeel_ids::GroupId;
+use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::{
     facts::NodePolicyFacts,
     workload::{LastingAction, Part, UnitId},
@@ -11,10 +12,7 @@ use evenkeel_planner_record::{
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node, policy};
-use crate::{
-    event::Event,
-    user_action::{RequestedAction, accept},
-};
+use crate::user_action::{RequestedAction, accept};
 
 const GIVEBACK: RequestedAction<'_> = RequestedAction {
     kind: LastingAction::Giveback,

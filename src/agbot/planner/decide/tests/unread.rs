@@ -1,8 +1,9 @@
 //! Organizations that could not be read.
 
+use evenkeel_planner_model::{event::Event, model::Model};
 use evenkeel_planner_record::{fixture, settings::PlannerSettings};
 
-use crate::{decide::decide, event::Event, model::Model};
+use crate::decide::decide;
 
 /// A model as after a start: the record of an agreement, and nothing of its organization.
 fn after_a_start() -> Model {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use evenkeel_ids::GroupId;
+use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::{
     facts::HaGroupFacts,
     health::Entity,
@@ -12,7 +13,6 @@ use evenkeel_planner_record::{
 };
 
 use super::fleet::{Fleet, node, policy};
-use crate::event::Event;
 
 fn document(update: &Value) -> Value {
     json!({"mode": "replicated", "replicas": 6, "placement": {"policy": "nodes-order"}, "update": update})

@@ -1,10 +1,10 @@
 //! A user starts workloads whose instances ended: A6, A12, B10.
 
+use evenkeel_planner_model::model::Liveness;
 use evenkeel_planner_record::workload::LastingAction;
 use serde_json::json;
 
 use super::fleet::{Fleet, node, policy};
-use crate::model::Liveness;
 
 /// Returns true if no action of a user is in progress.
 fn is_over(fleet: &Fleet) -> bool {

@@ -1,10 +1,10 @@
 //! Version lists of workloads: B11.10.
 
+use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::{facts::VersionChoice, usage::WorkloadUsage, workload::UpdateState};
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node, policy};
-use crate::event::Event;
 
 fn entry(version: &str, priority: u32) -> VersionChoice {
     VersionChoice {
@@ -22,9 +22,15 @@ fn replicated(failure_action: &str) -> Value {
 
 fn chosen(fleet: &Fleet) -> String {
     let number = fleet.model.workload(&policy("w")).expect("the workload exists").versions.current.number;
-    crate::model::selection::choose(&fleet.model, &node("n1"), &policy("w"), number, fleet.now)
-        .expect("the node fits")
-        .version
+    evenkeel_planner_model::model::selection::choose(
+        &fleet.model,
+        &node("n1"),
+        &policy("w"),
+        number,
+        fleet.now,
+    )
+    .expect("the node fits")
+    .version
 }
 
 /// The best version failed as often as it may on the node.

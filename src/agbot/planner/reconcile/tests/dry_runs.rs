@@ -14,7 +14,7 @@ fn expected(world: &World) -> DryRun {
     let outcome = std::cell::RefCell::new(None);
     world.with_facts(|facts, now| {
         *outcome.borrow_mut() = Some(dry_run(facts, now));
-        crate::plan::UnitPlan::default()
+        evenkeel_planner_model::plan::UnitPlan::default()
     });
     outcome.into_inner().expect("it was computed")
 }

@@ -1,6 +1,7 @@
 //! HA groups: D11, E4, E5, P.
 
 use evenkeel_ids::NodeId;
+use evenkeel_planner_model::plan::TaskChange;
 use evenkeel_planner_record::{
     facts::Availability,
     goal::Goal,
@@ -11,7 +12,6 @@ use evenkeel_planner_record::{
 
 use super::simulated::*;
 use crate::{
-    plan::TaskChange,
     reconcile::{plan_removal, plan_unit},
     unit_pass::UnitFacts,
 };

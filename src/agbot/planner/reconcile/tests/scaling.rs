@@ -1,10 +1,11 @@
 //! Numbers of slots: B1, B2, B4, B6, B7, B8, B13.
 
 use evenkeel_placement::place::Verdict;
+use evenkeel_planner_model::plan::TaskChange;
 use evenkeel_planner_record::{facts::Availability, goal::Goal, workload::Slot};
 
 use super::{history_of, simulated::*, wanted_slots};
-use crate::{plan::TaskChange, reconcile::plan_removal};
+use crate::reconcile::plan_removal;
 
 /// B1-S1.
 #[test]

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_change::{CommittedRows, GroupState, Independent};
 use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceKey, TaskId};
 use evenkeel_placement::place::{NodeState, NodeTable, UnitNode};
+use evenkeel_planner_model::plan::{TaskChange, UnitEvent, UnitPlan};
 use evenkeel_planner_record::{
     blocklist::BlocklistNews,
     claims::{Claim, Phase, Purpose, Scope},
@@ -24,7 +25,6 @@ use jiff::Timestamp;
 use nodes::exited;
 
 use crate::{
-    plan::{TaskChange, UnitEvent, UnitPlan},
     reconcile::{plan_slot, plan_unit},
     unit_pass::UnitFacts,
 };

@@ -1,6 +1,7 @@
 //! Updates and rollbacks: B5, B11, B12, P.
 
 use evenkeel_domain::orchestration::OnExhausted;
+use evenkeel_planner_model::plan::{InstanceFailure, UnitPlan};
 use evenkeel_planner_record::{
     facts::Availability,
     fixture::deployment_policy,
@@ -12,10 +13,7 @@ use evenkeel_planner_record::{
 };
 
 use super::{history_of, simulated::*};
-use crate::{
-    plan::{InstanceFailure, UnitPlan},
-    unit_pass::stored_plan,
-};
+use crate::unit_pass::stored_plan;
 
 fn running(count: u32, nodes: usize, change: impl FnOnce(&mut Workload)) -> World {
     let mut world = World::new(Goal::replicated(count), nodes);
