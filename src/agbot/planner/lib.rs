@@ -7,8 +7,7 @@
 //! The modules form layers, and each uses only those of its own row and above, in one direction:
 //!
 //! - state, and queries about it: [`status`]
-//! - a decision under construction: [`unit_pass`]
-//! - decisions about a workload unit: `recovery`, [`supervise`], [`user_action`], [`reconcile`], [`engine`]
+//! - decisions about a workload unit: [`engine`]
 //! - decisions about agreements and groups: `group_members`, `agreement_end`, `acknowledgement`, `messages`, [`rolling`], `pair`, [`agent_upgrade`]
 //! - what is reported and shown: [`health_checks`], [`explain`], [`placements`], [`present_state`], [`preview`], [`outdated`], [`rollout_detail`]
 //!
@@ -29,11 +28,6 @@ mod pair;
 pub mod placements;
 pub mod present_state;
 pub mod preview;
-pub mod reconcile;
-mod recovery;
 pub mod rolling;
 pub mod rollout_detail;
 pub mod status;
-pub mod supervise;
-pub mod unit_pass;
-pub mod user_action;

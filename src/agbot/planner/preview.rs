@@ -23,13 +23,13 @@ use evenkeel_planner_record::{
     facts::{DeploymentOverrides, DeploymentPolicyFacts},
     workload::{SlotTasks, SpecVersion, Task, TaskSpec, UnitId, Workload, WorkloadRecord},
 };
+use evenkeel_reconcile::reconcile::{DryRun, ExpectedChange, ExpectedKind, dry_removal, dry_run};
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 use crate::{
     engine::{UnitInputs, adopted_tasks, first_record, has_other_form},
     explain::explain_placement,
-    reconcile::{DryRun, ExpectedChange, ExpectedKind, dry_removal, dry_run},
     status::{ExplainedConstraint, Question},
 };
 
@@ -381,10 +381,10 @@ mod tests {
         rollout::{Rollback, Rollout, RolloutState, target_digest},
         workload::UpdateState,
     };
+    use evenkeel_reconcile::reconcile::ExpectedKind::{Replace, Stop};
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::reconcile::ExpectedKind::{Replace, Stop};
 
     /// A group of two nodes that run version 1.0.0 of `o/s`, without tasks.
     fn settled() -> (Model, Timestamp) {

@@ -9,11 +9,6 @@ use evenkeel_placement::place::{
     Added, Elimination, NodeTable, Ranking, UnitNode, Want, explain_node, place, report as explain,
 };
 use evenkeel_planner::decide::decide;
-use evenkeel_planner::unit_pass::RecoveryFacts;
-use evenkeel_planner::{
-    reconcile::{plan_slot, plan_unit},
-    unit_pass::UnitFacts,
-};
 use evenkeel_planner_model::command::Action;
 use evenkeel_planner_model::event::Event;
 use evenkeel_planner_model::model::UnitRecord;
@@ -24,6 +19,11 @@ use evenkeel_planner_record::settings::UnitSettings;
 use evenkeel_planner_record::workload::UpdateStatus;
 use evenkeel_planner_record::workload::{
     Ending, HubDefaults, Slot, SlotTasks, Slots, Task, TaskState, UnitId, Versions, Workload, WorkloadUnit,
+};
+use evenkeel_reconcile::unit_pass::RecoveryFacts;
+use evenkeel_reconcile::{
+    reconcile::{plan_slot, plan_unit},
+    unit_pass::UnitFacts,
 };
 use evenkeel_runtime::{ExitStatus, Failure};
 
@@ -186,7 +186,7 @@ pub fn facts<'a>(
         dependencies: &evenkeel_change::Independent,
         errors: &[],
         health: &NO_HEALTH,
-        survey: &evenkeel_planner::unit_pass::NoSurvey,
+        survey: &evenkeel_reconcile::unit_pass::NoSurvey,
         recovery: &NO_RECOVERY,
         grace_until: None,
         unheard_until: None,

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use evenkeel_placement::place::{
     Added, Buffer, Elimination, Metric, NodeRoom, NodeTable, Ranking, TableRules, UnitNode, Want, place,
 };
-use evenkeel_planner::reconcile::plan_unit;
 use evenkeel_planner_record::workload::UpdateStatus;
 use evenkeel_planner_record::workload::{HubDefaults, Slots, UnitId, Versions, Workload};
+use evenkeel_reconcile::reconcile::plan_unit;
 use evenkeel_runtime::Failure;
 
 use super::{

@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_ids::{NodeId, PolicyId};
-use evenkeel_planner::{preview::preview, reconcile::ExpectedChange};
+use evenkeel_planner::preview::preview;
 use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::{
     facts::{DeploymentPolicyFacts, PolicyOrchestration},
     workload::Task,
 };
+use evenkeel_reconcile::reconcile::ExpectedChange;
 use serde_json::{Value, json};
 
 use super::{

@@ -7,10 +7,10 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::{AgreementId, NodeId, PolicyId};
-use evenkeel_planner::user_action::{RequestedAction, RequestedRecovery, accept};
 use evenkeel_planner_record::workload::{
     ActionGoal, ActionGoals, Cause, Instance, LastingAction, Part, Task, UserAction,
 };
+use evenkeel_reconcile::user_action::{RequestedAction, RequestedRecovery, accept};
 
 use super::{
     agent::{self, Container},

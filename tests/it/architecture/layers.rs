@@ -78,7 +78,11 @@ pub(super) const ROOMS: &[Room] = &[
             ("change", &["ids", "planner-record"]),
             ("placement", &["ids", "domain", "planner-record"]),
             ("planner-model", &["ids", "domain", "planner-record", "change", "placement"]),
-            ("planner", &["ids", "domain", "planner-record", "change", "placement", "planner-model"]),
+            ("reconcile", &["ids", "domain", "planner-record", "change", "placement", "planner-model"]),
+            (
+                "planner",
+                &["ids", "domain", "planner-record", "change", "placement", "planner-model", "reconcile"],
+            ),
             ("agbot-store", &["ids", "domain", "access", "store"]),
             (
                 "agbot",
@@ -107,6 +111,7 @@ pub(super) const ROOMS: &[Room] = &[
                     "wire",
                     "planner-record",
                     "planner-model",
+                    "reconcile",
                     "planner",
                     "api",
                     "http-server",
@@ -144,7 +149,16 @@ pub(super) const ROOMS: &[Room] = &[
         crates: &[
             (
                 "simulator",
-                &["ids", "domain", "planner-record", "change", "placement", "planner-model", "planner"],
+                &[
+                    "ids",
+                    "domain",
+                    "planner-record",
+                    "change",
+                    "placement",
+                    "planner-model",
+                    "reconcile",
+                    "planner",
+                ],
             ),
             ("import", &["ids", "domain", "access", "store", "exchange-store"]),
             ("test-database", &["store", "runtime", "embedded-postgres"]),

@@ -5,7 +5,7 @@ use super::{members, root};
 use crate::support::wait::must;
 
 /// Crates whose code computes and does nothing else.
-const PURE_CRATES: [&str; 10] = [
+const PURE_CRATES: [&str; 11] = [
     "ids",
     "domain",
     "access",
@@ -14,6 +14,7 @@ const PURE_CRATES: [&str; 10] = [
     "change",
     "placement",
     "planner-model",
+    "reconcile",
     "planner",
     "simulator",
 ];

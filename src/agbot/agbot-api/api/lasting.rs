@@ -12,10 +12,10 @@ use evenkeel_api::Refusal;
 use evenkeel_domain::orchestration::MembersError;
 use evenkeel_domain::orchestration::health_policy::{RecoveryAction, Target};
 use evenkeel_ids::NodeId;
-use evenkeel_planner::user_action::{ActionRefusal, RequestedAction, RequestedRecovery, accept};
 use evenkeel_planner_record::workload::{
     ActionGoals, Instance, LastingAction, PreparedAction, UserAction, WorkloadRecord,
 };
+use evenkeel_reconcile::user_action::{ActionRefusal, RequestedAction, RequestedRecovery, accept};
 use evenkeel_store::retry;
 use evenkeel_wire::agbot::action::ActionRequest;
 use http::StatusCode;

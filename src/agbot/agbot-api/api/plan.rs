@@ -15,11 +15,11 @@ use evenkeel_domain::orchestration::supported::supported_orchestration;
 use evenkeel_domain::review;
 use evenkeel_ids::PolicyId;
 use evenkeel_planner::preview::{Preview, PreviewedUnit, preview};
-use evenkeel_planner::reconcile::{ExpectedChange, ExpectedKind};
 use evenkeel_planner_model::event::Event;
 use evenkeel_planner_model::model::Model;
 use evenkeel_planner_record::report::Blocked;
 use evenkeel_planner_record::workload::{Cause, Step};
+use evenkeel_reconcile::reconcile::{ExpectedChange, ExpectedKind};
 use evenkeel_wire::agbot::plan::{
     PlanResponse, PlannedAction, PlannedBlock, PlannedChange, PlannedWorkloadUnit,
 };

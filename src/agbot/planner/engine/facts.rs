@@ -15,13 +15,11 @@ use evenkeel_planner_record::{
     time::later,
     workload::{Part, ReportedHealth, Slot, SlotTasks, Slots, Task, UnitId, Workload, WorkloadRecord},
 };
+use evenkeel_reconcile::unit_pass::{ModelSurvey, RecoveryFacts, ReportedError, UnitFacts};
 use jiff::Timestamp;
 
 use super::{blocklist::Collector, dependencies::Dependencies};
-use crate::{
-    group_members,
-    unit_pass::{ModelSurvey, RecoveryFacts, ReportedError, UnitFacts},
-};
+use crate::group_members;
 
 /// The data that [`UnitFacts`] borrows.
 pub(crate) struct UnitInputs<'a> {

@@ -31,10 +31,9 @@ use evenkeel_planner_record::{
         WorkloadRecord, adopt,
     },
 };
+use evenkeel_reconcile::{reconcile, unit_pass::stored_plan, user_action};
 use jiff::Timestamp;
 use serde_json::json;
-
-use crate::{reconcile, unit_pass::stored_plan, user_action};
 
 pub(crate) use claim_end::reason_to_release;
 pub(crate) use facts::UnitInputs;

@@ -1,7 +1,7 @@
 //! Recoveries of members of an HA group: nodes that have failed by the health policy of their group.
 //!
 //! The recovery of a node is an order to the tasks that are wanted on it. Each task carries it out like a recovery of its own
-//! ([`crate::recovery::recover`]); the row of the group follows until all are done. Source: orchestration C1, C3, C6, C7.
+//! ([`evenkeel_reconcile::recovery::recover`]); the row of the group follows until all are done. Source: orchestration C1, C3, C6, C7.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use evenkeel_planner_record::{
     time::later,
     workload::{PreparedAction, Task},
 };
+use evenkeel_reconcile::recovery::{recover::built_in, retry::retry_pause};
 use serde_json::json;
 
 use super::registry::Draft;
-use crate::recovery::{recover::built_in, retry::retry_pause};
 
 /// Follows the recoveries of an HA group, and the action of a user on it.
 pub(super) fn follow(draft: &mut Draft<'_>) {

@@ -1,7 +1,7 @@
 //! Follows the health registry: targets are registered, adopted by the owner of their partition, suspended while a user changes them,
 //! and checked once in each interval.
 //!
-//! Checks of a deployment policy are made when something is reported about an instance ([`crate::recovery::follow`]); its rounds count what they
+//! Checks of a deployment policy are made when something is reported about an instance ([`evenkeel_reconcile::recovery::follow`]); its rounds count what they
 //! find. The rounds of an HA group also begin recoveries ([`super::member_recovery`]). Source: orchestration C1, C3, C9, C10.
 
 use std::{borrow::Cow, collections::BTreeSet};

@@ -18,6 +18,7 @@ use evenkeel_planner_record::{
     time::{later, secs_since},
     workload::UpdateState,
 };
+use evenkeel_reconcile::supervise::rules;
 use jiff::Timestamp;
 
 use super::{
@@ -27,7 +28,7 @@ use super::{
     rollback,
     stop::{self, Candidate},
 };
-use crate::{agreement_end, supervise::rules};
+use crate::agreement_end;
 
 /// Continues the step of the claim's holder.
 pub(super) fn work(

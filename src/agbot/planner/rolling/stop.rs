@@ -12,13 +12,13 @@ use evenkeel_planner_record::{
     time::later,
     workload::Step,
 };
+use evenkeel_reconcile::supervise::rules;
 
 use super::{
     claim_expiry,
     gate_facts::{RolloutFacts, removal, replacement},
     group_rollout::GroupRollout,
 };
-use crate::supervise::rules;
 
 /// A blocked group rollout is planned again after this time, even if no event asks for it.
 const RECHECK_SECS: u64 = 10;

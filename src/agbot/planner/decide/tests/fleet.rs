@@ -34,6 +34,7 @@ use evenkeel_planner_record::{
         WorkloadRecord,
     },
 };
+use evenkeel_reconcile::user_action::{RequestedAction, RequestedRecovery, accept};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -41,7 +42,6 @@ use crate::{
     decide::decide,
     explain::status_of,
     status::{PartStatus, Window, WorkloadStatus},
-    user_action::{RequestedAction, RequestedRecovery, accept},
 };
 
 /// Nodes `n1`, `n2`, … and policies in the organization `o`.

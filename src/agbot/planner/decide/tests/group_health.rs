@@ -11,13 +11,11 @@ use evenkeel_planner_record::{
     statistics::{EngineReport, NodeMachine},
     workload::{HubReport, PreparedAction, TaskHealth},
 };
+use evenkeel_reconcile::user_action::{checked_by, members_to_recover};
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node, policy};
-use crate::{
-    health_checks::{GroupFindings, group_reports, stale_upgrades},
-    user_action::{checked_by, members_to_recover},
-};
+use crate::health_checks::{GroupFindings, group_reports, stale_upgrades};
 
 const INTERVAL: u64 = 60;
 

@@ -7,11 +7,11 @@ use evenkeel_planner_record::{
     health::{Entity, HealthState, StoredReport},
     workload::{Cause, Requester, RolloutAction, UpdateState, WorkloadAction},
 };
+use evenkeel_reconcile::user_action::RequestedRecovery;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node, policy};
-use crate::user_action::RequestedRecovery;
 
 fn workload() -> Entity {
     Entity::Workload(policy("w"))

@@ -9,10 +9,10 @@ use evenkeel_planner_record::{
     facts::NodePolicyFacts,
     workload::{LastingAction, Part, UnitId},
 };
+use evenkeel_reconcile::user_action::{RequestedAction, accept};
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node, policy};
-use crate::user_action::{RequestedAction, accept};
 
 const GIVEBACK: RequestedAction<'_> = RequestedAction {
     kind: LastingAction::Giveback,

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use super::UnitFacts;
 
 /// Returns the stored form of a plan.
-pub(crate) fn stored_plan(
+pub fn stored_plan(
     plan: &UnitPlan,
     facts: &UnitFacts<'_>,
     record: &WorkloadRecord,

@@ -25,7 +25,7 @@ use serde_json::json;
 use super::{RestartVerdict, UnitFacts, contest, failed_start, snapshot, version_loads::AddedLoads};
 
 /// A decision under construction.
-pub(crate) struct UnitPass<'a> {
+pub struct UnitPass<'a> {
     pub facts: &'a UnitFacts<'a>,
     pub now: Timestamp,
     pub plan: UnitPlan,

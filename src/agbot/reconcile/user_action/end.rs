@@ -8,7 +8,7 @@ use evenkeel_planner_record::workload::{ActionEnd, SlotTasks, WorkloadRecord};
 use super::progress::{Progress, UnitView, progress};
 
 /// Returns the end of a workload's action, when every workload unit has reached its goal or cannot reach it.
-pub(crate) fn end(pass: &mut Pass<'_>, record: &WorkloadRecord) -> Option<ActionEnd> {
+pub fn end(pass: &mut Pass<'_>, record: &WorkloadRecord) -> Option<ActionEnd> {
     let action = record.action.as_ref()?;
     let (model, now) = (pass.model, pass.now);
     let workload = model.workload_of(&record.policy)?;

@@ -34,7 +34,7 @@ impl HealthSurvey for NoSurvey {
 
 /// The model, at a time.
 #[derive(Clone, Copy)]
-pub(crate) struct ModelSurvey<'m> {
+pub struct ModelSurvey<'m> {
     pub model: &'m Model,
     pub now: Timestamp,
 }
@@ -46,7 +46,7 @@ impl HealthSurvey for ModelSurvey<'_> {
 }
 
 /// Returns why most running members fail at once; none for a member that has ended, or whose recovery a user ordered.
-pub(crate) fn common_cause(pass: &UnitPass<'_>, step: &Step) -> Option<Blocked> {
+pub fn common_cause(pass: &UnitPass<'_>, step: &Step) -> Option<Blocked> {
     let task = running_member(pass, &step.slot)?;
     let is_ordered = task.health.recovery.as_ref().is_some_and(|recovery| recovery.order.is_some());
     let policy = pass.facts.workload.health.as_ref().filter(|policy| policy.enabled && !is_ordered)?;
@@ -75,7 +75,7 @@ pub(crate) fn common_cause(pass: &UnitPass<'_>, step: &Step) -> Option<Blocked> 
 }
 
 /// Returns how many running members may be recovered at once, if that is used up. In an HA group one is recovered at a time anyway.
-pub(crate) fn exhausted_recoveries(pass: &UnitPass<'_>, step: &Step) -> Option<Blocked> {
+pub fn exhausted_recoveries(pass: &UnitPass<'_>, step: &Step) -> Option<Blocked> {
     running_member(pass, &step.slot)?;
     if pass.facts.unit_id.part != Part::All {
         return None;
@@ -94,7 +94,7 @@ pub(crate) fn exhausted_recoveries(pass: &UnitPass<'_>, step: &Step) -> Option<B
 }
 
 /// Returns the member of a slot, if it runs.
-pub(crate) fn running_member(pass: &UnitPass<'_>, slot: &Slot) -> Option<Task> {
+pub fn running_member(pass: &UnitPass<'_>, slot: &Slot) -> Option<Task> {
     let task = pass.tasks(slot).wanted().find(|task| task.is_running())?;
     let reported = pass.facts.survey.health_of(task);
     let is_up = !pass.is_node_lost(task) && !detect::is_known_down(task, reported.as_ref());

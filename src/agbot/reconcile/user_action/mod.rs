@@ -13,7 +13,7 @@ mod progress;
 mod request;
 
 pub use accept::accept;
-pub(crate) use end::end;
+pub use end::end;
 pub(crate) use goal::{end_marks, plan};
 pub use group::{checked_by, members_to_recover};
 #[cfg(test)]

@@ -9,7 +9,7 @@ mod failed_tasks;
 mod in_work;
 mod monitored;
 mod reaper;
-pub(crate) mod rules;
+pub mod rules;
 mod set_aside;
 mod start_order;
 mod tickets;

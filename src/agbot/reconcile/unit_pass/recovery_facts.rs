@@ -66,7 +66,7 @@ impl RecoveryFacts {
     };
 
     /// Collects what surrounds some tasks of a workload unit. `own`: the health policy of the workload.
-    pub(crate) fn of<'t>(
+    pub fn of<'t>(
         model: &Model,
         policy: &PolicyId,
         own: Option<&HealthPolicy>,
@@ -137,7 +137,7 @@ impl RecoveryFacts {
     }
 
     /// Returns the nodes whose machine a recovery is to reboot.
-    pub(crate) fn hosts_to_reboot(&self) -> Vec<NodeId> {
+    pub fn hosts_to_reboot(&self) -> Vec<NodeId> {
         let is_of_host = |covered: &&CoveredNode| {
             covered.recovery.as_ref().is_some_and(|one| one.actions.iter().any(|action| action.is_of_host))
         };

@@ -12,18 +12,18 @@ use evenkeel_planner_record::{
 ///
 /// # Shape
 /// `slots`: in their own order, which is kept otherwise.
-pub(crate) fn in_order<S>(mut slots: Vec<S>, is_running: impl FnMut(&S) -> bool) -> Vec<S> {
+pub fn in_order<S>(mut slots: Vec<S>, is_running: impl FnMut(&S) -> bool) -> Vec<S> {
     slots.sort_by_cached_key(is_running);
     slots
 }
 
 /// Returns the number of slots that are done; it never goes back while the update lasts.
-pub(crate) fn done(done: u32, total: u32, left: u32) -> u32 {
+pub fn done(done: u32, total: u32, left: u32) -> u32 {
     done.max(total.saturating_sub(left))
 }
 
 /// Returns the state of an update after some of its slots failed; none while that many are tolerated.
-pub(crate) fn after_failures(
+pub fn after_failures(
     state: UpdateState,
     settings: &UpdateSettings,
     (failed, total): (u32, u32),
@@ -36,7 +36,7 @@ pub(crate) fn after_failures(
 }
 
 /// Returns the state of an update after a failure that is not tolerated. One that cannot be rolled back is paused.
-pub(crate) fn after_failure(state: UpdateState, action: FailureAction, can_roll_back: bool) -> UpdateState {
+pub fn after_failure(state: UpdateState, action: FailureAction, can_roll_back: bool) -> UpdateState {
     let next = next_state(state, UpdateEvent::Failed(action)).unwrap_or(state);
     match (next, state) {
         (UpdateState::RollbackStarted, UpdateState::Updating) if !can_roll_back => UpdateState::Paused,

@@ -20,7 +20,7 @@ mod stored_plan;
 mod version_loads;
 
 pub use common_cause::{HealthSurvey, NoSurvey};
-pub(crate) use common_cause::{ModelSurvey, common_cause, exhausted_recoveries, running_member};
+pub use common_cause::{ModelSurvey, common_cause, exhausted_recoveries, running_member};
 pub(crate) use examine::{InstanceHealth, instance_health};
 pub use facts::{ReportedError, UnitFacts};
 pub(crate) use fence::{is_confirmed, lease_secs, may_run, unfenced};
@@ -28,7 +28,7 @@ pub(crate) use pass::{Circle, UnitPass};
 pub(crate) use placing::{has_stayed, ready_at};
 pub use recovery_facts::{CoveredNode, RecoveryFacts};
 pub use restart_policy::{Verdict as RestartVerdict, attempts as count_attempts, judge as judge_restart};
-pub(crate) use stored_plan::stored_plan;
+pub use stored_plan::stored_plan;
 pub(crate) use version_loads::shortage;
 
 #[cfg(test)]

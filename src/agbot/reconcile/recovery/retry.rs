@@ -12,7 +12,7 @@ const LONGEST_PAUSE: u64 = 3_600;
 ///
 /// # Source
 /// Orchestration C6.
-pub(crate) fn retry_pause(detection: &Detection, failures: u32) -> u64 {
+pub fn retry_pause(detection: &Detection, failures: u32) -> u64 {
     let shortest = detection.interval.max(detection.node_update_timeout);
     let doubled = shortest.saturating_mul(1 << failures.saturating_sub(1).min(12));
     doubled.min(LONGEST_PAUSE.max(shortest))

@@ -306,7 +306,7 @@ fn shown(action: &PreparedAction, task: &Task) -> serde_json::Value {
 }
 
 /// Returns a prepared action that is not a workflow as a policy would name it.
-pub(crate) fn built_in(action: &PreparedAction) -> serde_json::Value {
+pub fn built_in(action: &PreparedAction) -> serde_json::Value {
     match action.kind {
         ActionKind::Reboot => {
             let kind = if action.hard { "HARD" } else { "SOFT" };

@@ -7,8 +7,8 @@ pub(crate) mod check;
 mod fence;
 mod order;
 mod peers;
-pub(crate) mod recover;
-pub(crate) mod retry;
+pub mod recover;
+pub mod retry;
 mod workflow;
 
 pub(crate) use fence::note;
