@@ -294,6 +294,7 @@ fn page_of_events_names_the_kinds_in_the_code() {
         "src/agbot/placement/",
         "src/agbot/planner-model/",
         "src/agbot/reconcile/",
+        "src/agbot/status/",
         "src/agbot/planner/",
         "src/agbot/agbot/",
         "src/agbot/agbot-api/",

@@ -6,10 +6,9 @@
 //!
 //! The modules form layers, and each uses only those of its own row and above, in one direction:
 //!
-//! - state, and queries about it: [`status`]
 //! - decisions about a workload unit: [`engine`]
 //! - decisions about agreements and groups: `group_members`, `agreement_end`, `acknowledgement`, `messages`, [`rolling`], `pair`, [`agent_upgrade`]
-//! - what is reported and shown: [`health_checks`], [`explain`], [`placements`], [`present_state`], [`preview`], [`outdated`], [`rollout_detail`]
+//! - what is reported and shown: [`health_checks`], [`explain`], [`placements`], [`preview`], [`outdated`]
 //!
 //! Source: design 4; orchestration B11, E3, E4, E5.
 
@@ -26,8 +25,5 @@ mod messages;
 pub mod outdated;
 mod pair;
 pub mod placements;
-pub mod present_state;
 pub mod preview;
 pub mod rolling;
-pub mod rollout_detail;
-pub mod status;

@@ -24,13 +24,13 @@ use evenkeel_planner_record::{
     workload::{SlotTasks, SpecVersion, Task, TaskSpec, UnitId, Workload, WorkloadRecord},
 };
 use evenkeel_reconcile::reconcile::{DryRun, ExpectedChange, ExpectedKind, dry_removal, dry_run};
+use evenkeel_status::status::{ExplainedConstraint, Question};
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 use crate::{
     engine::{UnitInputs, adopted_tasks, first_record, has_other_form},
     explain::explain_placement,
-    status::{ExplainedConstraint, Question},
 };
 
 /// Bytes of the digest that make a token.

@@ -79,9 +79,19 @@ pub(super) const ROOMS: &[Room] = &[
             ("placement", &["ids", "domain", "planner-record"]),
             ("planner-model", &["ids", "domain", "planner-record", "change", "placement"]),
             ("reconcile", &["ids", "domain", "planner-record", "change", "placement", "planner-model"]),
+            ("status", &["ids", "domain", "planner-record", "placement", "planner-model"]),
             (
                 "planner",
-                &["ids", "domain", "planner-record", "change", "placement", "planner-model", "reconcile"],
+                &[
+                    "ids",
+                    "domain",
+                    "planner-record",
+                    "change",
+                    "placement",
+                    "planner-model",
+                    "reconcile",
+                    "status",
+                ],
             ),
             ("agbot-store", &["ids", "domain", "access", "store"]),
             (
@@ -112,6 +122,7 @@ pub(super) const ROOMS: &[Room] = &[
                     "planner-record",
                     "planner-model",
                     "reconcile",
+                    "status",
                     "planner",
                     "api",
                     "http-server",

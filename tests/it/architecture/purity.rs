@@ -5,7 +5,7 @@ use super::{members, root};
 use crate::support::wait::must;
 
 /// Crates whose code computes and does nothing else.
-const PURE_CRATES: [&str; 11] = [
+const PURE_CRATES: [&str; 12] = [
     "ids",
     "domain",
     "access",
@@ -15,6 +15,7 @@ const PURE_CRATES: [&str; 11] = [
     "placement",
     "planner-model",
     "reconcile",
+    "status",
     "planner",
     "simulator",
 ];

@@ -8,9 +8,9 @@ use evenkeel_domain::object::Members;
 use evenkeel_domain::orchestration::MembersError;
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::explain::explain_part;
-use evenkeel_planner::status::{Question, parts_of, removal_of};
 use evenkeel_planner_model::model::Model;
 use evenkeel_planner_record::workload::UnitId;
+use evenkeel_status::status::{Question, parts_of, removal_of};
 use evenkeel_wire::agbot::orchestration::{ExplainQuery, PlacementExplanation};
 use http::StatusCode;
 

@@ -11,13 +11,13 @@ use evenkeel_domain::object::Members;
 use evenkeel_domain::orchestration::MembersError;
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::explain::status_of;
-use evenkeel_planner::status::{PartStatus, Window, WorkloadStatus};
 use evenkeel_planner_model::model::{
     FleetCounts, FleetFilter, FleetGroups, FleetRow, Liveness, Model, Reach,
 };
 use evenkeel_planner_record::facts::{Availability, DeploymentPolicyFacts, VersionChoice};
 use evenkeel_planner_record::rollout::{Rollout, RolloutState};
 use evenkeel_planner_record::workload::{UpdateState, WorkloadRecord};
+use evenkeel_status::status::{PartStatus, Window, WorkloadStatus};
 use evenkeel_wire::agbot::fleet::{
     FleetGroupCounts, FleetInstanceCounts, FleetMatter, FleetNode, FleetNodeCounts, FleetNodes,
     FleetNodesQuery, FleetOverview, FleetPolicies, FleetPoliciesQuery, FleetPolicy, FleetRolloutCounts,

@@ -11,12 +11,10 @@ use evenkeel_api::{ListShape, MAX_ID, Page, PageError, Refusal, WholeList};
 use evenkeel_domain::orchestration::{MembersError, Orchestration};
 use evenkeel_domain::review;
 use evenkeel_ids::{GroupId, NodeId, PolicyId, TaskId};
-use evenkeel_planner::{
-    explain::status_of,
-    status::{Window, removal_of},
-};
+use evenkeel_planner::explain::status_of;
 use evenkeel_planner_model::model::Model;
 use evenkeel_planner_record::workload::{Part, Slot, SlotTasks, Task, TaskState};
+use evenkeel_status::status::{Window, removal_of};
 use evenkeel_wire::agbot::orchestration::{StatusQuery, TasksQuery, TasksResponse, WorkloadStatus};
 use http::StatusCode;
 use serde_json::json;

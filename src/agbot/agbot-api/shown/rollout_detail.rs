@@ -1,8 +1,8 @@
 //! A rollout in detail as the API shows it, without what would reveal nodes that the caller may not read.
 
-use evenkeel_planner::rollout_detail::{self as planned, StepStatus, Wave};
 use evenkeel_planner_record::forecast::{Basis, Forecast};
 use evenkeel_planner_record::workload::UpdateState;
+use evenkeel_status::rollout_detail::{self as planned, StepStatus, Wave};
 use evenkeel_wire::agbot::common::CommonCauses;
 use evenkeel_wire::agbot::orchestration::UpdateProgress;
 use evenkeel_wire::agbot::rollout_detail::{

@@ -5,15 +5,15 @@
 use evenkeel_agbot_store::event::NumberedEvent;
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_ids::{NodeId, PolicyId};
-use evenkeel_planner::status::{
-    self, ExplainedConstraint, InstanceStatus, PartExplanation, PartStatus, Removal, Violation,
-};
 use evenkeel_planner_record::agreement::Agreement;
 use evenkeel_planner_record::goal::Avail;
 use evenkeel_planner_record::report::Explanation;
 use evenkeel_planner_record::report::{Blocked, FrozenLevel};
 use evenkeel_planner_record::workload::{Ending, Slot, Task, TaskState, UserAction, WorkloadRecord};
 use evenkeel_planner_record::workload::{UpdateBlocked, UpdateStatus};
+use evenkeel_status::status::{
+    self, ExplainedConstraint, InstanceStatus, PartExplanation, PartStatus, Removal, Violation,
+};
 use evenkeel_wire::agbot::orchestration as wire;
 use evenkeel_wire::agbot::rollout::WorkloadUpdate;
 pub(crate) use evenkeel_wire::exchange::time::millisecond_time as time;

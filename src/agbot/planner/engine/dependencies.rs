@@ -15,9 +15,8 @@ use evenkeel_planner_record::{
     report::Blocked,
     workload::{Dependency, Partner, Slot, Step, Workload},
 };
+use evenkeel_status::status::{Standing, standing_of, standing_of_service};
 use jiff::Timestamp;
-
-use crate::status::{Standing, standing_of, standing_of_service};
 
 /// The parents and children of a workload, for one decision about a workload unit.
 #[derive(Debug)]

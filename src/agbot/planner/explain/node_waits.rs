@@ -10,9 +10,9 @@ use evenkeel_planner_record::{
     report::Blocked,
     workload::{DesiredState, SlotTasks, Task},
 };
+use evenkeel_status::status::{given_up, why_given_up};
 
 use super::Waits;
-use crate::status::{given_up, why_given_up};
 
 /// Returns what a task of a node waits for, before it gets an agreement. It may name other nodes.
 pub fn blocked_task(

@@ -10,11 +10,11 @@ use evenkeel_planner_record::{
     report::{Blocked, Constraint, EliminatedNode},
     workload::Step,
 };
-
-use super::{explain, waits::Waits};
-use crate::status::{
+use evenkeel_status::status::{
     self, ExplainedConstraint, NODE_COUNT, PartExplanation, Question, explain_unit, numbers_of, with_tasks,
 };
+
+use super::{explain, waits::Waits};
 
 /// Nodes of a policy without tasks that are explained at once.
 const PAIR_COUNT: usize = 1000;

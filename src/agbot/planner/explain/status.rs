@@ -11,10 +11,10 @@ use evenkeel_planner_record::{
     rollout::{Rollout, RolloutState},
     workload::{Slot, Task, UpdateBlocked, UpdateState, UpdateStatus},
 };
+use evenkeel_status::status::{Window, WorkloadStatus, lost_instance_wait, observed_status_of};
 use jiff::Timestamp;
 
 use super::{explain, waits::Waits};
-use crate::status::{Window, WorkloadStatus, lost_instance_wait, observed_status_of};
 
 /// Returns the status of a deployment policy; none when the model does not know it.
 pub fn status_of(

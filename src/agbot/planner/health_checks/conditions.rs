@@ -19,12 +19,10 @@ use evenkeel_planner_record::{
     time::later,
     workload::{Part, SlotTasks, UnitId},
 };
+use evenkeel_status::status::{UnitView, unit_view};
 use jiff::Timestamp;
 
-use crate::{
-    explain::update_of,
-    status::{UnitView, unit_view},
-};
+use crate::explain::update_of;
 
 /// Time for which too few instances may run before what is missing is an error.
 const BELOW_MINIMUM_SECS: u64 = 60;

@@ -4,10 +4,11 @@ use evenkeel_planner_record::{
     report::{Blocked, Constraint},
     workload::DesiredState,
 };
+use evenkeel_status::status::Question;
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node};
-use crate::{explain::explain_part, status::Question};
+use crate::explain::explain_part;
 
 /// A failover workload on `n1` and `n2` that prefers one of them.
 fn failover(leader: &str, affinity: &Value) -> Value {

@@ -6,10 +6,11 @@ use evenkeel_planner_record::{
     report::{Blocked, Constraint},
     workload::{DesiredState, SlotTasks},
 };
+use evenkeel_status::status::Question;
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node, policy};
-use crate::{explain::explain_part, health_checks, status::Question};
+use crate::{explain::explain_part, health_checks};
 
 fn replicated(count: u32) -> Value {
     json!({"mode": "replicated", "replicas": count, "restart": {"delaySeconds": 5}})

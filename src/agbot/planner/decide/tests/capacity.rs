@@ -8,10 +8,11 @@ use evenkeel_planner_record::{
     health::{Entity, HealthState},
     report::Constraint,
 };
+use evenkeel_status::status::Question;
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node};
-use crate::{explain::explain_part, health_checks, status::Question};
+use crate::{explain::explain_part, health_checks};
 
 fn replicated(replicas: u32, memory: u32) -> Value {
     json!({"mode": "replicated", "replicas": replicas, "maxPerNode": 5, "loads": {"memoryMb": memory}})

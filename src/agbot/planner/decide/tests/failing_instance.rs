@@ -8,8 +8,9 @@ use evenkeel_planner_record::{
     fixture::{deployment_policy, service},
     goal::Avail,
 };
+use evenkeel_status::status::Window;
 
-use crate::{explain::status_of, status::Window};
+use crate::explain::status_of;
 
 fn failure(agreement: &Agreement, recent_exits: &[i64]) -> ObservedFailure {
     ObservedFailure {

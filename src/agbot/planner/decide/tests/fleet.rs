@@ -35,14 +35,11 @@ use evenkeel_planner_record::{
     },
 };
 use evenkeel_reconcile::user_action::{RequestedAction, RequestedRecovery, accept};
+use evenkeel_status::status::{PartStatus, Window, WorkloadStatus};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::{
-    decide::decide,
-    explain::status_of,
-    status::{PartStatus, Window, WorkloadStatus},
-};
+use crate::{decide::decide, explain::status_of};
 
 /// Nodes `n1`, `n2`, … and policies in the organization `o`.
 pub(crate) struct Fleet {

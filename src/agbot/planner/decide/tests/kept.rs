@@ -14,10 +14,11 @@ use evenkeel_planner_record::{
     health::{Entity, HealthState},
     workload::{Part, SlotTasks, UnitId},
 };
+use evenkeel_status::status::Question;
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node, policy};
-use crate::{explain::explain_part, status::Question};
+use crate::explain::explain_part;
 
 /// A failover workload whose first node was off long before the hub stopped.
 fn started_with_a_dead_node(alive_at: Option<i64>) -> Fleet {

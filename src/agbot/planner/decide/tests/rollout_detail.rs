@@ -15,11 +15,11 @@ use evenkeel_planner_record::{
     time::{later, secs_since},
     workload::UpdateState,
 };
+use evenkeel_status::rollout_detail::{ComparedWith, RolloutDetail, StepState, WaveKind, detail_of};
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::fleet::{Fleet, node, policy};
-use crate::rollout_detail::{ComparedWith, RolloutDetail, StepState, WaveKind, detail_of};
 
 fn names(count: usize) -> Vec<String> {
     (1..=count).map(|number| format!("n{number:02}")).collect()

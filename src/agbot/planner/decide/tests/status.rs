@@ -10,13 +10,11 @@ use evenkeel_planner_record::{
     report::{Constraint, UnplacedCause},
     workload::{DesiredState, Part, Task, TaskState, UnitId, WorkloadRecord},
 };
+use evenkeel_status::status::{PartExplanation, Question, Window};
 use serde_json::json;
 
 use super::fleet::Fleet;
-use crate::{
-    explain::{explain_part, status_of, why_no_task},
-    status::{PartExplanation, Question, Window},
-};
+use crate::explain::{explain_part, status_of, why_no_task};
 
 #[test]
 fn policy_without_tasks_is_shown_by_its_agreements_page_by_page() {

@@ -21,7 +21,7 @@ use super::{
 
 /// A start that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct StartFailure {
+pub struct StartFailure {
     /// Why, in words.
     pub text: String,
     /// True if no other start is made on the node.
@@ -30,7 +30,7 @@ pub(crate) struct StartFailure {
 
 /// A workload unit as its health depends on it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct UnitView {
+pub struct UnitView {
     /// Instances that are up.
     pub up: u32,
     /// Instances that are to run.
@@ -52,7 +52,7 @@ pub(crate) struct UnitView {
 }
 
 /// Returns what is seen of a workload unit; none when no tasks carry it out.
-pub(crate) fn unit_view(model: &Model, unit_id: &UnitId, now: Timestamp) -> Option<UnitView> {
+pub fn unit_view(model: &Model, unit_id: &UnitId, now: Timestamp) -> Option<UnitView> {
     let source = Source::new(model, &unit_id.policy, now)?;
     let unit = model.workload_unit(unit_id).filter(|unit| unit.is_wanted)?;
     let (goal, tasks) = (&source.workload.goal, tasks_by_number(unit));

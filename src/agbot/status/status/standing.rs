@@ -20,7 +20,7 @@ use super::{Window, agreements, observed_status_of, part::Source};
 
 /// State by which a dependency is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub struct Standing {
     /// Its availability.
     pub avail: Avail,
     /// True if an instance starts or stops, or waits for its own parents or children.
@@ -28,7 +28,7 @@ pub(crate) struct Standing {
 }
 
 /// Returns the state of a workload, or of its instance on one node; none when it does not exist.
-pub(crate) fn standing_of(
+pub fn standing_of(
     model: &Model,
     policy: &PolicyId,
     node: Option<&NodeId>,
@@ -65,7 +65,7 @@ pub(crate) fn standing_of(
 }
 
 /// Returns the states of the agreements of a service on a node, those of one policy apart.
-pub(crate) fn standing_of_service(
+pub fn standing_of_service(
     model: &Model,
     service: &ServiceKey,
     node: &NodeId,

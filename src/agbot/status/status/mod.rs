@@ -1,6 +1,6 @@
 //! The runtime status of workloads as it is observed: what runs, where, and whether that is as wanted.
 //!
-//! Read from the model; nothing here decides. What is waited for is explained by [`crate::explain`]. Source: orchestration 1.5, A9; engine 6 (availability comes from observation alone).
+//! Read from the model; nothing here decides. What is waited for is explained by `explain`. Source: orchestration 1.5, A9; engine 6 (availability comes from observation alone).
 
 mod agreements;
 mod instance;
@@ -8,16 +8,16 @@ mod part;
 mod placement;
 mod standing;
 mod texts;
-mod unit_view;
+pub mod unit_view;
 
-pub(crate) use agreements::nodes as nodes_of_part;
+pub use agreements::nodes as nodes_of_part;
 pub use instance::{InstanceStatus, MonitorState, Violation};
 pub use placement::{ExplainedConstraint, PartExplanation, Question};
-pub(crate) use placement::{NODE_COUNT, explain_unit, given_up, numbers_of, why_given_up, with_tasks};
+pub use placement::{NODE_COUNT, explain_unit, given_up, numbers_of, why_given_up, with_tasks};
 pub use standing::{Removal, removal_of};
-pub(crate) use standing::{Standing, standing_of, standing_of_service};
-pub(crate) use texts::lost_instance_wait;
-pub(crate) use unit_view::{UnitView, unit_view};
+pub use standing::{Standing, standing_of, standing_of_service};
+pub use texts::lost_instance_wait;
+pub use unit_view::{UnitView, unit_view};
 
 use evenkeel_domain::orchestration::{Mode, Orchestrate, Orchestration};
 use evenkeel_ids::{NodeId, PolicyId};
@@ -174,7 +174,7 @@ pub fn parts_of(model: &Model, policy: &PolicyId) -> Vec<UnitId> {
 }
 
 /// Returns the status of a deployment policy apart from what its instances wait for, which decisions must not ask for.
-pub(crate) fn observed_status_of(
+pub fn observed_status_of(
     model: &Model,
     policy: &PolicyId,
     window: &Window,

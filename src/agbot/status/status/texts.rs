@@ -12,7 +12,7 @@ use evenkeel_planner_record::{
 ///
 /// # Source
 /// Orchestration B10, C8.
-pub(crate) fn lost_instance_wait(blocked: &[(Step, Blocked)], node: Option<&NodeId>) -> Option<String> {
+pub fn lost_instance_wait(blocked: &[(Step, Blocked)], node: Option<&NodeId>) -> Option<String> {
     let is_there = |step: &Step| node.is_none() || step.node() == node;
     let (_, why) = blocked.iter().find(|(step, why)| why.is_of_lost_instance() && is_there(step))?;
     Some(format!("its start waits: {}", WithoutNodes(why)))

@@ -26,7 +26,7 @@ use super::{
 };
 
 /// Nodes that are listed.
-pub(crate) const NODE_COUNT: usize = 100;
+pub const NODE_COUNT: usize = 100;
 
 /// Nodes removed by one constraint.
 ///
@@ -93,7 +93,7 @@ pub struct Question<'a> {
 }
 
 /// Returns a workload unit with its workload; none without tasks.
-pub(crate) fn with_tasks<'m>(model: &'m Model, part: &UnitId) -> Option<(&'m UnitRecord, &'m Workload)> {
+pub fn with_tasks<'m>(model: &'m Model, part: &UnitId) -> Option<(&'m UnitRecord, &'m Workload)> {
     let unit = model.workload_unit(part).filter(|unit| unit.is_wanted)?;
     Some((unit, model.workload_of(&part.policy)?))
 }
@@ -102,7 +102,7 @@ pub(crate) fn with_tasks<'m>(model: &'m Model, part: &UnitId) -> Option<(&'m Uni
 ///
 /// # Shape
 /// `blocked`: the steps that wait; without them it is explained apart from that.
-pub(crate) fn explain_unit(
+pub fn explain_unit(
     model: &Model,
     (unit, workload): (&UnitRecord, &Workload),
     question: Question<'_>,
@@ -113,7 +113,7 @@ pub(crate) fn explain_unit(
 }
 
 /// Returns why the slots whose last tasks ended have no instances and get none, with their numbers.
-pub(crate) fn why_given_up<'t>(
+pub fn why_given_up<'t>(
     table: &NodeTable,
     tasks: impl IntoIterator<Item = &'t Task>,
 ) -> BTreeMap<&'static str, u32> {
@@ -476,7 +476,7 @@ impl PartExplanation {
 }
 
 /// Returns the numbers of a placement in words.
-pub(crate) fn numbers_of(counts: (u32, u32), candidates: u64, sequence: &[ExplainedConstraint]) -> String {
+pub fn numbers_of(counts: (u32, u32), candidates: u64, sequence: &[ExplainedConstraint]) -> String {
     summary(counts, candidates, removed(sequence))
 }
 
@@ -485,6 +485,6 @@ fn removed(sequence: &[ExplainedConstraint]) -> impl Iterator<Item = (Constraint
 }
 
 /// Returns the last task of a slot that the restart policy gave up; none of another slot.
-pub(crate) fn given_up(tasks: &SlotTasks) -> Option<&Task> {
+pub fn given_up(tasks: &SlotTasks) -> Option<&Task> {
     tasks.newest().filter(|newest| tasks.wanted().next().is_none() && newest.ended_by_itself())
 }

@@ -43,7 +43,7 @@ pub(super) fn parts(model: &Model, facts: &DeploymentPolicyFacts) -> Vec<UnitId>
 }
 
 /// Returns the nodes of a part of a policy; none when it has no such part.
-pub(crate) fn nodes(model: &Model, part: &UnitId) -> Option<Vec<NodeId>> {
+pub fn nodes(model: &Model, part: &UnitId) -> Option<Vec<NodeId>> {
     let parts = model.shape(&workload(model.policy(&part.policy)?));
     parts.into_iter().find(|one| one.id == *part).map(|one| one.nodes)
 }
