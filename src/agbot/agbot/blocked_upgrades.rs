@@ -5,9 +5,9 @@
 use std::collections::BTreeSet;
 
 use evenkeel_agbot_store::claim::WaitRow;
+use evenkeel_agreement::agent_upgrade::Refusal;
+use evenkeel_agreement::agent_wait::agent_upgrade_wait;
 use evenkeel_ids::{GroupId, NodeId};
-use evenkeel_planner::agent_upgrade::Refusal;
-use evenkeel_planner::agent_wait::agent_upgrade_wait;
 use evenkeel_planner::explain::Waits;
 use evenkeel_planner_model::model::Model;
 use evenkeel_planner_record::claims::{Claim, Scope};

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_agbot_store::claim::{self as table, ClaimEnding, EndedClaim, GroupRow, NewClaim};
-use evenkeel_change::Grant;
-use evenkeel_ids::{GroupId, NmpId, NodeId};
-use evenkeel_planner::agent_upgrade::{
+use evenkeel_agreement::agent_upgrade::{
     GroupView, MemberView, REFUSAL_MEMORY_SECS, Refusal, decide_agent_upgrade,
 };
+use evenkeel_change::Grant;
+use evenkeel_ids::{GroupId, NmpId, NodeId};
 use evenkeel_planner_record::claims::{Claim, ClaimRef, ClaimRequest, ReleaseReason};
 use evenkeel_planner_record::facts::HaGroupFacts;
 use evenkeel_planner_record::lease::Lease;

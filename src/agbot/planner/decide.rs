@@ -4,10 +4,11 @@
 //! The event only narrows the scope ([`focus`]); then each pair and each group rollout is planned by the same code that a
 //! full pass uses. Source: design 4.1.
 
+use evenkeel_agreement::{engine, messages, pair, rolling};
 use evenkeel_planner_model::{command::Decision, event::Event, focus, model::Model, pass::Pass};
 use jiff::Timestamp;
 
-use crate::{engine, health_checks, messages, pair, rolling};
+use crate::health_checks;
 
 /// Decides what to do after an event.
 ///

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use evenkeel_agreement::engine::{UnitInputs, adopted_tasks, first_record, has_other_form};
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_placement::{
@@ -28,10 +29,7 @@ use evenkeel_status::status::{ExplainedConstraint, Question};
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
-use crate::{
-    engine::{UnitInputs, adopted_tasks, first_record, has_other_form},
-    explain::explain_placement,
-};
+use crate::explain::explain_placement;
 
 /// Bytes of the digest that make a token.
 const TOKEN_BYTES: usize = 16;

@@ -11,9 +11,9 @@ use super::{
     invariants, planned, polling, task_health, workload_chaos,
     world::{Faults, Quality, ScheduledEvent, World},
 };
+use evenkeel_agreement::agent_upgrade::{GroupView, decide_agent_upgrade};
 use evenkeel_change::Grant;
 use evenkeel_ids::{GroupId, NmpId, NodeId, PolicyId, ServiceKey};
-use evenkeel_planner::agent_upgrade::{GroupView, decide_agent_upgrade};
 use evenkeel_planner_record::{
     claims::{Claim, Scope},
     facts::{

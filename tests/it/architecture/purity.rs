@@ -5,7 +5,7 @@ use super::{members, root};
 use crate::support::wait::must;
 
 /// Crates whose code computes and does nothing else.
-const PURE_CRATES: [&str; 12] = [
+const PURE_CRATES: [&str; 13] = [
     "ids",
     "domain",
     "access",
@@ -16,6 +16,7 @@ const PURE_CRATES: [&str; 12] = [
     "planner-model",
     "reconcile",
     "status",
+    "agreement",
     "planner",
     "simulator",
 ];

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use axum::Json;
 use evenkeel_agbot::{AgentUpgradeRequest, Context, facts};
+use evenkeel_agreement::agent_upgrade::MemberView;
 use evenkeel_api::{BodyKind, Content, Created, Input, Refusal};
 use evenkeel_client::ClientError;
 use evenkeel_ids::{GroupId, NmpId, NodeId};
-use evenkeel_planner::agent_upgrade::MemberView;
 use evenkeel_planner_model::event::Event;
 use evenkeel_planner_model::model::Liveness;
 use evenkeel_planner_record::facts::HaGroupFacts;

@@ -14,6 +14,7 @@ pub(crate) use part::explain_placement;
 pub use status::{status_of, update_of};
 pub use waits::Waits;
 
+use evenkeel_agreement::{pair, rolling};
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner_model::{command::Action, focus::Focus, model::Model, pass::Pass};
 use evenkeel_planner_record::{
@@ -21,8 +22,6 @@ use evenkeel_planner_record::{
     report::{Blocked, Explanation, Placement},
 };
 use jiff::Timestamp;
-
-use crate::{pair, rolling};
 
 /// Explains the current placement of a pair.
 ///

@@ -5,6 +5,7 @@
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
+use evenkeel_agreement::engine;
 use evenkeel_ids::NodeId;
 use evenkeel_planner_model::model::{Model, UnitRecord, WaitingInstance};
 use evenkeel_planner_record::{
@@ -12,8 +13,6 @@ use evenkeel_planner_record::{
     workload::{Cause, Step, UnitId},
 };
 use jiff::Timestamp;
-
-use crate::engine;
 
 /// The steps of a workload unit that wait, each with the reason.
 pub type WaitingSteps = Rc<[(Step, Blocked)]>;

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_agreement::agent_upgrade;
 use evenkeel_ids::{GroupId, NodeId};
 use evenkeel_planner_model::model::{Liveness, Model};
 use evenkeel_planner_record::{
@@ -15,8 +16,6 @@ use evenkeel_planner_record::{
     time::{later, secs_since},
 };
 use jiff::Timestamp;
-
-use crate::agent_upgrade;
 
 const STALE: &str = "AgentUpgradeStale";
 

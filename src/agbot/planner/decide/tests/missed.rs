@@ -1,10 +1,11 @@
 //! Assertion after every event of a fleet that an event or a watch leads to every decision that is left.
 
+use evenkeel_agreement::engine::RECHECK_SECS;
 use evenkeel_planner_model::{command::Action, event::Event};
 use evenkeel_planner_record::time::later;
 
 use super::fleet::Fleet;
-use crate::{decide::decide, engine::RECHECK_SECS};
+use crate::decide::decide;
 
 impl Fleet {
     /// Asserts that nothing waits for an event that may never come: what a decision about everything would change is reconciled soon, and

@@ -18,7 +18,7 @@ use crate::{acknowledgement, agreement_end};
 ///
 /// A message about an unknown agreement stays in the mailbox: it may belong to another agbot, or its record is not read yet. A
 /// message of another node than the agreement's changes nothing.
-pub(crate) fn handle(pass: &mut Pass<'_>, message: &AgreementMessage) {
+pub fn handle(pass: &mut Pass<'_>, message: &AgreementMessage) {
     let model = pass.model;
     let Some(agreement) = model.agreement(&message.agreement) else {
         pass.message = Some(MessageFate::Leave);

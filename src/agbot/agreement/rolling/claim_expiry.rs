@@ -16,7 +16,7 @@ use crate::{agent_upgrade::is_active, engine};
 const UNREPORTED_SECS: u64 = 60;
 
 /// Expires the claims in focus of the groups this agbot owns. There is at most one per group and policy.
-pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
+pub fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
     let model = pass.model;
     if focus.expires_all_claims {
         model.claims().for_each(|claim| plan(pass, claim));

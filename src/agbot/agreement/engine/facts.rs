@@ -22,7 +22,7 @@ use super::{blocklist::Collector, dependencies::Dependencies};
 use crate::group_members;
 
 /// The data that [`UnitFacts`] borrows.
-pub(crate) struct UnitInputs<'a> {
+pub struct UnitInputs<'a> {
     workload: &'a Workload,
     unit_id: &'a UnitId,
     unit: &'a UnitRecord,

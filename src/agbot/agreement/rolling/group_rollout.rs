@@ -24,7 +24,7 @@ use super::{
 };
 
 /// Plans every group rollout in focus.
-pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
+pub fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
     for (group, policy) in &focus.group_rollouts {
         plan(pass, group, policy);
     }

@@ -36,13 +36,13 @@ use jiff::Timestamp;
 use serde_json::json;
 
 pub(crate) use claim_end::reason_to_release;
-pub(crate) use facts::UnitInputs;
+pub use facts::UnitInputs;
 
 /// Something that waits in a workload unit is reconciled again after this interval, even if no event came.
-pub(crate) const RECHECK_SECS: u64 = 10;
+pub const RECHECK_SECS: u64 = 10;
 
 /// Plans the workloads, workload units and slots in focus.
-pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
+pub fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
     for policy in &focus.workloads {
         follow_policy(pass, policy);
     }
@@ -115,7 +115,7 @@ fn follow_policy(pass: &mut Pass<'_>, policy: &PolicyId) {
 /// Returns whether a workload's slots are nodes and are to be numbers, or the other way round, or whether groups now count by themselves.
 ///
 /// A workload that a user stopped stays stopped: its slots, in which nothing runs, are removed one by one.
-pub(crate) fn has_other_form(model: &Model, known: &WorkloadRecord, facts: &DeploymentPolicyFacts) -> bool {
+pub fn has_other_form(model: &Model, known: &WorkloadRecord, facts: &DeploymentPolicyFacts) -> bool {
     let Some(wanted) = known.workload(facts, &model.hub_defaults(facts.id.org())) else { return false };
     let has_groups = matches!(wanted.scope, NodeScope::EveryGroup | NodeScope::Groups(_));
     let is_other = |slot: &Slot| !slot.is_of(&wanted.goal);
@@ -130,7 +130,7 @@ pub(crate) fn has_other_form(model: &Model, known: &WorkloadRecord, facts: &Depl
 }
 
 /// Returns the row of a policy that had none. A version that was rolled back in an HA group, and runs nowhere, is not tried again by that.
-pub(crate) fn first_record(model: &Model, facts: &DeploymentPolicyFacts) -> WorkloadRecord {
+pub fn first_record(model: &Model, facts: &DeploymentPolicyFacts) -> WorkloadRecord {
     let record = WorkloadRecord::new(facts);
     let best = best_version(&facts.versions).map(|best| best.version.as_str());
     let runs_best = |one: &Agreement| one.service_key == facts.service && Some(one.version.as_str()) == best;
@@ -142,7 +142,7 @@ pub(crate) fn first_record(model: &Model, facts: &DeploymentPolicyFacts) -> Work
 }
 
 /// Returns tasks for the agreements that a policy has already.
-pub(crate) fn adopted_tasks(pass: &Pass<'_>, record: &WorkloadRecord) -> Vec<Task> {
+pub fn adopted_tasks(pass: &Pass<'_>, record: &WorkloadRecord) -> Vec<Task> {
     let (model, policy) = (pass.model, &record.policy);
     let facts = model.policy(policy);
     let Some(workload) = facts.and_then(|facts| record.workload(facts, &model.hub_defaults(policy.org())))
@@ -240,7 +240,7 @@ fn plan(pass: &mut Pass<'_>, unit_id: &UnitId, slots: Option<BTreeSet<Slot>>) {
 }
 
 /// Returns what waits in a workload unit by the decision that its owner would take.
-pub(crate) fn waiting_steps(model: &Model, unit_id: &UnitId, now: Timestamp) -> Vec<(Step, Blocked)> {
+pub fn waiting_steps(model: &Model, unit_id: &UnitId, now: Timestamp) -> Vec<(Step, Blocked)> {
     let mut pass = Pass::to_explain(model, now);
     plan(&mut pass, unit_id, None);
     pass.unit_reports.remove(unit_id).map(|report| report.blocked).unwrap_or_default()

@@ -36,7 +36,7 @@ const DEPARTURE_SECS: u64 = 10;
 const MISSING_SECS: u64 = 60;
 
 /// Plans every pair in focus.
-pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
+pub fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
     for (node, policy) in &focus.pairs {
         plan(pass, node, policy);
     }

@@ -4,10 +4,10 @@
 //! available one; other modes are settings of the same engine. Whether a member may stop is asked of the gate table
 //! ([`evenkeel_change`]). Source: orchestration B11, E3 to E5; design 4.3.
 
-pub(crate) mod claim_expiry;
+pub mod claim_expiry;
 mod drain;
 mod gate_facts;
-pub(crate) mod group_rollout;
+pub mod group_rollout;
 pub(crate) mod instance;
 mod progress;
 mod rollback;
