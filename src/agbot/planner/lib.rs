@@ -6,13 +6,10 @@
 //!
 //! The modules form layers, and each uses only those of its own row and above, in one direction:
 //!
-//! - what is reported and shown: [`health_checks`], [`explain`], [`placements`], [`preview`], [`outdated`]
+//! - what is reported and shown: [`health_checks`], [`outdated`]
 //!
 //! Source: design 4; orchestration B11, E3, E4, E5.
 
 pub mod decide;
-pub mod explain;
 pub mod health_checks;
 pub mod outdated;
-pub mod placements;
-pub mod preview;

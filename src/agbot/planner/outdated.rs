@@ -5,6 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_explain::{
+    explain::explain,
+    placements::{self, Placements},
+};
 use evenkeel_ids::PolicyId;
 use evenkeel_planner_model::{
     command::{Action, Decision, UnitReport},
@@ -19,12 +23,7 @@ use evenkeel_planner_record::{
 };
 use jiff::Timestamp;
 
-use crate::{
-    decide::decide,
-    explain::explain,
-    health_checks,
-    placements::{self, Placements},
-};
+use crate::{decide::decide, health_checks};
 
 /// Returns what an agbot reports, and would not report by a decision about everything that it took now: texts, each naming its subject.
 pub fn outdated(model: &Model, placements: &Placements, now: Timestamp) -> BTreeSet<String> {

@@ -10,8 +10,9 @@ use super::{
     tail::{Tail, catch_up},
     world::{ScheduledEvent, World},
 };
+use evenkeel_explain::placements::Placements;
 use evenkeel_ids::{AgreementId, GroupId, NodeId};
-use evenkeel_planner::{decide::decide, placements::Placements};
+use evenkeel_planner::decide::decide;
 use evenkeel_planner_model::{
     command::{Action, Command, MessageFate},
     event::{Event, Outcome},

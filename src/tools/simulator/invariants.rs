@@ -322,7 +322,7 @@ pub(crate) fn check_settled(world: &mut World) {
         waiting.extend(pairs.map(|(node, policy)| {
             format!(
                 "({node}, {policy}): {}",
-                evenkeel_planner::explain::explain(&agbot.model, node, policy, now).text()
+                evenkeel_explain::explain::explain(&agbot.model, node, policy, now).text()
             )
         }));
     }
@@ -387,7 +387,7 @@ pub(crate) fn check_explained(world: &mut World) {
         .keys()
         .flat_map(|node| world.exchange.policies.keys().map(move |policy| (node, policy)));
     for (node, policy) in pairs {
-        let explained = model.map(|model| evenkeel_planner::explain::explain(model, node, policy, now));
+        let explained = model.map(|model| evenkeel_explain::explain::explain(model, node, policy, now));
         if explained.is_none_or(|explanation| explanation.text().is_empty()) {
             silent.push(format!("nothing says why {node} does not have {policy} as wanted"));
         }

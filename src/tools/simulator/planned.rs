@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use evenkeel_domain::orchestration::Orchestration;
+use evenkeel_explain::preview::preview;
 use evenkeel_ids::{NodeId, PolicyId};
-use evenkeel_planner::preview::preview;
 use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::{
     facts::{DeploymentPolicyFacts, PolicyOrchestration},

@@ -10,8 +10,8 @@ use super::{
     exchange::Resource,
     world::{Quality, World},
 };
+use evenkeel_explain::explain::explain;
 use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, PolicyId, ServiceKey};
-use evenkeel_planner::explain::explain;
 use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::{
     claims::{Claim, ClaimRequest, Purpose, Scope},

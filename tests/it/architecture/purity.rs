@@ -5,7 +5,7 @@ use super::{members, root};
 use crate::support::wait::must;
 
 /// Crates whose code computes and does nothing else.
-const PURE_CRATES: [&str; 13] = [
+const PURE_CRATES: [&str; 14] = [
     "ids",
     "domain",
     "access",
@@ -17,6 +17,7 @@ const PURE_CRATES: [&str; 13] = [
     "reconcile",
     "status",
     "agreement",
+    "explain",
     "planner",
     "simulator",
 ];

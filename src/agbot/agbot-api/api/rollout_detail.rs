@@ -3,8 +3,8 @@
 use axum::Json;
 use evenkeel_agbot::Context;
 use evenkeel_api::Refusal;
+use evenkeel_explain::explain::update_of;
 use evenkeel_ids::PolicyId;
-use evenkeel_planner::explain::update_of;
 use evenkeel_planner_model::model::Model;
 use evenkeel_planner_record::rollout::{Rollout, RolloutState};
 use evenkeel_status::rollout_detail::detail_of;

@@ -11,8 +11,8 @@ use evenkeel_api::{ListShape, MAX_ID, OrgPath, Page, PageError, Refusal, WholeLi
 use evenkeel_client::ClientError;
 use evenkeel_domain::object::Members;
 use evenkeel_domain::orchestration::MembersError;
+use evenkeel_explain::explain::{Waits, blocked_task, held_task, waiting_drain, why_no_task};
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
-use evenkeel_planner::explain::{Waits, blocked_task, held_task, waiting_drain, why_no_task};
 use evenkeel_planner_record::claims::{Claim, Scope};
 use evenkeel_planner_record::report::{Blocked, Placement};
 use evenkeel_store::StoreError;

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use evenkeel_explain::placements::{self, Placements};
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_metrics::Histogram;
-use evenkeel_planner::placements::{self, Placements};
 use evenkeel_planner_model::command::MessageFate;
 use evenkeel_planner_model::event::Event;
 use evenkeel_planner_model::model::Model;

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_explain::explain::update_of;
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_placement::place::Elimination;
 use evenkeel_planner_model::model::Model;
@@ -21,8 +22,6 @@ use evenkeel_planner_record::{
 };
 use evenkeel_status::status::{UnitView, unit_view};
 use jiff::Timestamp;
-
-use crate::explain::update_of;
 
 /// Time for which too few instances may run before what is missing is an error.
 const BELOW_MINIMUM_SECS: u64 = 60;

@@ -253,7 +253,7 @@ fn forced_drain_takes_the_last_instance_of_a_group_off_the_node() {
         fleet.put_node("n1", |facts| facts.availability = Availability::Drain);
         fleet.run(60);
         assert_eq!(fleet.running("w"), "n1", "{document}");
-        let waiting = crate::explain::Waits::new(&fleet.model, fleet.now)
+        let waiting = evenkeel_explain::explain::Waits::new(&fleet.model, fleet.now)
             .on_nodes([&node("n1")])
             .pop()
             .expect("it is known what waits");
@@ -448,9 +448,9 @@ fn drain_of_the_last_instance_of_a_group_names_what_it_waits_for() {
         }
         for name in ["w", "alone"] {
             assert_eq!(fleet.running(name), "n1");
-            let waits = crate::explain::Waits::new(&fleet.model, fleet.now);
+            let waits = evenkeel_explain::explain::Waits::new(&fleet.model, fleet.now);
             assert!(
-                crate::explain::waiting_drain(&waits, &node("n1"), &policy(name)).is_some(),
+                evenkeel_explain::explain::waiting_drain(&waits, &node("n1"), &policy(name)).is_some(),
                 "{name}, {is_owner}"
             );
             let warnings = fleet.status(name).warnings;

@@ -1,5 +1,6 @@
 //! Workloads that share nodes, or must not: A4.
 
+use evenkeel_explain::explain::explain_part;
 use evenkeel_planner_record::{
     report::{Blocked, Constraint},
     workload::DesiredState,
@@ -8,7 +9,6 @@ use evenkeel_status::status::Question;
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node};
-use crate::explain::explain_part;
 
 /// A failover workload on `n1` and `n2` that prefers one of them.
 fn failover(leader: &str, affinity: &Value) -> Value {

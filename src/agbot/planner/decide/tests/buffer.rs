@@ -1,11 +1,11 @@
 //! The buffer of the capacities: kept free, but for upgrades and, if wanted, failures: D7.
 
+use evenkeel_explain::explain::explain_part;
 use evenkeel_planner_record::{facts::Availability, report::Constraint};
 use evenkeel_status::status::Question;
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node};
-use crate::explain::explain_part;
 
 /// Two nodes with 1000 MB each, of which a fifth is kept free.
 fn fleet(settings: Value) -> Fleet {

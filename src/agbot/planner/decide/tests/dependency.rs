@@ -1,5 +1,6 @@
 //! Workloads that start after their parents and stop after their children: A8.
 
+use evenkeel_explain::explain::held_task;
 use evenkeel_planner_record::{
     goal::Avail,
     workload::{LastingAction, Task},
@@ -7,7 +8,6 @@ use evenkeel_planner_record::{
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node, policy};
-use crate::explain::held_task;
 
 /// A failover workload that prefers a node, with further members.
 fn failover(leader: &str, more: &Value) -> Value {
@@ -47,7 +47,7 @@ fn child_starts_after_its_parent() {
         fleet.run(20);
         assert_eq!(fleet.monitor("svc2", "n2"), "wait-parents");
         let waits = {
-            let waits = crate::explain::Waits::new(&fleet.model, fleet.now);
+            let waits = evenkeel_explain::explain::Waits::new(&fleet.model, fleet.now);
             held_task(&fleet.model, &waits, (&node("n2"), &policy("svc2"))).expect("it waits")
         };
         assert!(waits.to_string().contains("parent o/svc1"), "{waits}");

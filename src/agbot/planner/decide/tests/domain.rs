@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_explain::explain::explain_part;
 use evenkeel_planner_record::{health::Entity, report::Constraint, workload::Part};
 use evenkeel_status::status::Question;
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node};
-use crate::explain::explain_part;
 
 const FAULT_PACKING: &str = "InstanceConstraintViolation_FaultDomain";
 const UPGRADE_PACKING: &str = "InstanceConstraintViolation_UpgradeDomain";

@@ -1,5 +1,6 @@
 //! Instances without tasks that keep exiting.
 
+use evenkeel_explain::explain::status_of;
 use evenkeel_ids::{NodeId, ServiceKey};
 use evenkeel_planner_model::{event::Event, group_fixture::running_group, model::Model};
 use evenkeel_planner_record::{
@@ -9,8 +10,6 @@ use evenkeel_planner_record::{
     goal::Avail,
 };
 use evenkeel_status::status::Window;
-
-use crate::explain::status_of;
 
 fn failure(agreement: &Agreement, recent_exits: &[i64]) -> ObservedFailure {
     ObservedFailure {

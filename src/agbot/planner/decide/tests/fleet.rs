@@ -12,6 +12,7 @@ use evenkeel_domain::{
     },
     policy::ExternalPolicy,
 };
+use evenkeel_explain::explain::status_of;
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceKey, TaskId};
 use evenkeel_planner_model::{
     command::Action,
@@ -39,7 +40,7 @@ use evenkeel_status::status::{PartStatus, Window, WorkloadStatus};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::{decide::decide, explain::status_of};
+use crate::decide::decide;
 
 /// Nodes `n1`, `n2`, … and policies in the organization `o`.
 pub(crate) struct Fleet {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_explain::explain::explain_part;
 use evenkeel_ids::GroupId;
 use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::{
@@ -18,7 +19,6 @@ use evenkeel_status::status::Question;
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node, policy};
-use crate::explain::explain_part;
 
 /// A failover workload whose first node was off long before the hub stopped.
 fn started_with_a_dead_node(alive_at: Option<i64>) -> Fleet {

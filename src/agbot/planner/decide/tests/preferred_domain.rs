@@ -1,11 +1,11 @@
 //! The preferred domain of the first instance, and moves to nodes that rank better: D5-S5, D8, D9.5.
 
+use evenkeel_explain::explain::explain_part;
 use evenkeel_planner_record::{health::Entity, report::Constraint, workload::Cause};
 use evenkeel_status::status::Question;
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node};
-use crate::explain::explain_part;
 
 fn failover(placement: Value) -> Value {
     json!({"mode": "failover", "orchestrate": "ha", "placement": placement, "timers": {"readyPeriodSeconds": 2}})

@@ -1,6 +1,7 @@
 //! Policies of which a part cannot be read.
 
 use evenkeel_domain::policy::{ConstraintList, ExternalPolicy};
+use evenkeel_explain::explain::explain;
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_placement::matching::{Fit, policy_errors};
 use evenkeel_planner_model::{
@@ -16,8 +17,6 @@ use evenkeel_planner_record::{
     fixture::{agreement, at, deployment_policy, service},
 };
 use serde_json::{Value, json};
-
-use crate::explain::explain;
 
 fn input(arch: Value) -> Value {
     json!({"serviceOrgid": "o", "serviceUrl": "s", "serviceArch": arch, "inputs": null})

@@ -1,6 +1,7 @@
 //! Status and explanation of policies in a fleet: A9.1 to A9.4.
 
 use evenkeel_domain::orchestration::Orchestration;
+use evenkeel_explain::explain::{explain_part, status_of, why_no_task};
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner_model::{event::Event, group_fixture::running_group};
 use evenkeel_planner_record::{
@@ -14,7 +15,6 @@ use evenkeel_status::status::{PartExplanation, Question, Window};
 use serde_json::json;
 
 use super::fleet::Fleet;
-use crate::explain::{explain_part, status_of, why_no_task};
 
 #[test]
 fn policy_without_tasks_is_shown_by_its_agreements_page_by_page() {
