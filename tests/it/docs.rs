@@ -297,6 +297,7 @@ fn page_of_events_names_the_kinds_in_the_code() {
         "src/agbot/status/",
         "src/agbot/agreement/",
         "src/agbot/explain/",
+        "src/agbot/health/",
         "src/agbot/planner/",
         "src/agbot/agbot/",
         "src/agbot/agbot-api/",

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_agbot_store::claim::{self, WaitRow};
+use evenkeel_health::{GroupFindings, group_reports, reported_groups, stale_upgrades};
 use evenkeel_ids::{GroupId, NodeId};
-use evenkeel_planner::health_checks::{GroupFindings, group_reports, reported_groups, stale_upgrades};
 use evenkeel_planner_record::health::Entity;
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::StoreError;

@@ -5,10 +5,9 @@
 //! full pass uses. Source: design 4.1.
 
 use evenkeel_agreement::{engine, messages, pair, rolling};
+use evenkeel_health as health_checks;
 use evenkeel_planner_model::{command::Decision, event::Event, focus, model::Model, pass::Pass};
 use jiff::Timestamp;
-
-use crate::health_checks;
 
 /// Decides what to do after an event.
 ///

@@ -9,6 +9,7 @@ use evenkeel_explain::{
     explain::explain,
     placements::{self, Placements},
 };
+use evenkeel_health as health_checks;
 use evenkeel_ids::PolicyId;
 use evenkeel_planner_model::{
     command::{Action, Decision, UnitReport},
@@ -23,7 +24,7 @@ use evenkeel_planner_record::{
 };
 use jiff::Timestamp;
 
-use crate::{decide::decide, health_checks};
+use crate::decide::decide;
 
 /// Returns what an agbot reports, and would not report by a decision about everything that it took now: texts, each naming its subject.
 pub fn outdated(model: &Model, placements: &Placements, now: Timestamp) -> BTreeSet<String> {

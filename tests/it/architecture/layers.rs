@@ -98,7 +98,7 @@ pub(super) const ROOMS: &[Room] = &[
                 ],
             ),
             (
-                "planner",
+                "health",
                 &[
                     "ids",
                     "domain",
@@ -111,6 +111,7 @@ pub(super) const ROOMS: &[Room] = &[
                     "explain",
                 ],
             ),
+            ("planner", &["ids", "planner-record", "planner-model", "agreement", "explain", "health"]),
             ("agbot-store", &["ids", "domain", "access", "store"]),
             (
                 "agbot",
@@ -125,6 +126,7 @@ pub(super) const ROOMS: &[Room] = &[
                     "planner-model",
                     "agreement",
                     "explain",
+                    "health",
                     "planner",
                     "metrics",
                     "runtime",

@@ -5,7 +5,7 @@ use super::{members, root};
 use crate::support::wait::must;
 
 /// Crates whose code computes and does nothing else.
-const PURE_CRATES: [&str; 14] = [
+const PURE_CRATES: [&str; 15] = [
     "ids",
     "domain",
     "access",
@@ -18,6 +18,7 @@ const PURE_CRATES: [&str; 14] = [
     "status",
     "agreement",
     "explain",
+    "health",
     "planner",
     "simulator",
 ];

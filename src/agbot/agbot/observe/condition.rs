@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_agbot_store::node_condition::{self, ConditionChange};
+use evenkeel_health::{node_reports, org_reports};
 use evenkeel_ids::{NodeId, OrgId};
-use evenkeel_planner::health_checks::{node_reports, org_reports};
 use evenkeel_planner_model::model::{Absence, CapacitySums, IdentityConflict, NodeCondition};
 use evenkeel_planner_record::facts::AgentName;
 use evenkeel_planner_record::health::Entity;

@@ -1,6 +1,7 @@
 //! Nodes on which a service keeps failing: D4.
 
 use evenkeel_explain::explain::explain_part;
+use evenkeel_health as health_checks;
 use evenkeel_planner_model::event::Event;
 use evenkeel_planner_record::{
     health::{Entity, HealthState},
@@ -11,7 +12,6 @@ use evenkeel_status::status::Question;
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node, policy};
-use crate::health_checks;
 
 fn replicated(count: u32) -> Value {
     json!({"mode": "replicated", "replicas": count, "restart": {"delaySeconds": 5}})

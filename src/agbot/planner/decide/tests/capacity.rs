@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_explain::explain::explain_part;
+use evenkeel_health as health_checks;
 use evenkeel_planner_model::{event::Event, model::CapacitySums};
 use evenkeel_planner_record::{
     health::{Entity, HealthState},
@@ -13,7 +14,6 @@ use evenkeel_status::status::Question;
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node};
-use crate::health_checks;
 
 fn replicated(replicas: u32, memory: u32) -> Value {
     json!({"mode": "replicated", "replicas": replicas, "maxPerNode": 5, "loads": {"memoryMb": memory}})

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use evenkeel_domain::orchestration::health_policy::{ActionKind, RecoveryAction};
+use evenkeel_health::{GroupFindings, group_reports, stale_upgrades};
 use evenkeel_ids::{GroupId, NmpId, NodeId};
 use evenkeel_planner_model::{event::Event, model::partition_of_group, plan::UnitEvent};
 use evenkeel_planner_record::{
@@ -15,7 +16,6 @@ use evenkeel_reconcile::user_action::{checked_by, members_to_recover};
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node, policy};
-use crate::health_checks::{GroupFindings, group_reports, stale_upgrades};
 
 const INTERVAL: u64 = 60;
 

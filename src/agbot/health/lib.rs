@@ -42,7 +42,7 @@ const ROLLOUT_SECS: u64 = 5;
 const BUSY_SECS: u64 = 2;
 
 /// Schedules checks of what is in focus, and makes those that are due.
-pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
+pub fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
     let model = pass.model;
     registry::schedule(pass, focus);
     let soon = later(pass.now, DELAY_SECS);
@@ -65,7 +65,7 @@ pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
 }
 
 /// Makes every check, due or not: the commands are what is reported otherwise than it is found.
-pub(crate) fn make_all(pass: &mut Pass<'_>) {
+pub fn make_all(pass: &mut Pass<'_>) {
     let model = pass.model;
     let with_tasks = model.workloads().flat_map(|record| model.workload_units_of(&record.policy));
     let workload_units = with_tasks.map(|(unit_id, _)| Entity::WorkloadUnit(unit_id.clone()));
