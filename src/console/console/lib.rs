@@ -20,6 +20,7 @@ mod live;
 mod login;
 mod moment;
 mod page;
+mod plan_token;
 mod progress;
 mod provider_login;
 mod reads;

@@ -1,13 +1,12 @@
 //! What an action would do now, as far as the API knows it.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use evenkeel_ids::NodeId;
 use evenkeel_wire::agbot::orchestration::StatusQuery;
 
 use super::catalog::{Action, Subject, Target};
 use crate::failure::Failure;
 use crate::layout::bare_name;
+use crate::plan_token::token_of;
 use crate::reads;
 use crate::session::Reader;
 
@@ -44,9 +43,7 @@ impl Plan {
 
     /// Returns a text that differs when the plan, the action or its object does.
     pub(super) fn token(&self, action: &Action, target: &Target) -> String {
-        let mut hasher = DefaultHasher::new();
-        (self, action.name, target).hash(&mut hasher);
-        format!("{:016x}", hasher.finish())
+        token_of(&(self, action.name, target))
     }
 
     fn new(state: String, mut concerned: Vec<(String, String)>) -> Self {

@@ -11,8 +11,6 @@ mod link;
 mod setting;
 mod user;
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -26,6 +24,7 @@ use crate::failure::Failure;
 use crate::form::{Form, Query};
 use crate::layout::{self, Place, encoded};
 use crate::login;
+use crate::plan_token::token_of;
 use crate::session::{self, Reader};
 
 use catalog::{Change, Effect};
@@ -195,9 +194,7 @@ impl Wanted<'_> {
 
     /// Returns a text that differs when the plan, the change or one of its fields does.
     fn token(&self, planned: &Planned) -> String {
-        let mut hasher = DefaultHasher::new();
-        (&planned.plan, self.address(true)).hash(&mut hasher);
-        format!("{:016x}", hasher.finish())
+        token_of(&(&planned.plan, self.address(true)))
     }
 
     /// Returns what the change would do; what the API refuses is about the field that it names.

@@ -1,7 +1,5 @@
 //! Effects of a write of a document now, as far as the API knows them.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use evenkeel_wire::agbot::plan::{DependencyWrite, PlanResponse, PlannedStops};
 use serde_json::Value;
 
@@ -10,6 +8,7 @@ use super::kind::{Revisable, RevisableKind};
 use super::stored::{StoredDocument, changed_members};
 use super::text::{compared_text, shown_text};
 use crate::failure::Failure;
+use crate::plan_token::token_of;
 use crate::session::Reader;
 
 /// Effects of a write of a document.
@@ -63,10 +62,8 @@ impl PlannedDocument {
         let of_policy = policy.as_ref().map(|plan| plan.token.as_str());
         let losses: Vec<String> =
             stops.iter().map(|one| format!("{} {} {}", one.policy, one.instances, one.stopped)).collect();
-        let mut hasher = DefaultHasher::new();
         let of_stored = stored.map(|stored| shown_text(&stored.document));
-        (document, of_stored, shown_text(wanted), of_policy, losses).hash(&mut hasher);
-        let token = format!("{:016x}", hasher.finish());
+        let token = token_of(&(document, of_stored, shown_text(wanted), of_policy, losses));
         Self { difference, policy, stops, is_planned, token }
     }
 

@@ -1,7 +1,6 @@
 //! Effects that a change of a selection would have now, as far as the API knows it.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use evenkeel_ids::NodeId;
 use evenkeel_wire::RawJson;
@@ -13,6 +12,7 @@ use super::change::{ChangeKind, ChosenChange};
 use super::selection::{AT_ONCE, Selection, id_of};
 use crate::failure::Failure;
 use crate::layout::bare_name;
+use crate::plan_token::token_of;
 use crate::reads;
 use crate::session::Reader;
 
@@ -81,9 +81,7 @@ impl SelectionPlan {
 
     /// Returns a text that differs when the plan, the change or the selection does.
     pub(super) fn token(&self, selection: &Selection, chosen: &ChosenChange) -> String {
-        let mut hasher = DefaultHasher::new();
-        (self, selection, chosen.change.name, &chosen.typed).hash(&mut hasher);
-        format!("{:016x}", hasher.finish())
+        token_of(&(self, selection, chosen.change.name, &chosen.typed))
     }
 
     /// Returns how many nodes are changed.
