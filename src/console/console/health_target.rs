@@ -7,7 +7,7 @@ use evenkeel_wire::agbot::orchestration::{OrchestrationEvent, OrchestrationEvent
 use crate::command_line::word;
 use crate::failure::Failure;
 use crate::form::Form;
-use crate::layout::{bare_name, encoded};
+use crate::layout::{bare_name, encoded, with_fields};
 use crate::reads::Account;
 use crate::session::Reader;
 
@@ -84,10 +84,7 @@ impl HealthTarget {
 
     /// Returns the address of its page.
     pub(crate) fn href(&self) -> String {
-        let parts: Vec<String> =
-            self.parts().iter().map(|(name, part)| format!("{name}={}", encoded(part))).collect();
-        let mark = if parts.is_empty() { "" } else { "?" };
-        format!("/console/orgs/{}/health{mark}{}", encoded(&self.org), parts.join("&"))
+        with_fields(&format!("/console/orgs/{}/health", encoded(&self.org)), self.parts())
     }
 
     /// Returns the arguments of a command that name it.

@@ -41,6 +41,25 @@ pub(crate) fn encoded(name: &str) -> String {
     utf8_percent_encode(name, NAME).to_string()
 }
 
+/// Returns fields as a query without its question mark; those with an empty value are left out.
+pub(crate) fn query_of<'f>(fields: impl IntoIterator<Item = (&'f str, &'f str)>) -> String {
+    let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
+    let pairs: Vec<String> =
+        given.map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
+    pairs.join("&")
+}
+
+/// Returns an address with further fields in its query; those with an empty value are left out.
+pub(crate) fn with_fields<'f>(address: &str, fields: impl IntoIterator<Item = (&'f str, &'f str)>) -> String {
+    let query = query_of(fields);
+    let mark = match address.contains('?') {
+        _ if query.is_empty() => "",
+        true => "&",
+        false => "?",
+    };
+    format!("{address}{mark}{query}")
+}
+
 /// Returns a name without its organization, if that is the one of the page.
 pub(crate) fn bare_name<'n>(org: &str, name: &'n str) -> &'n str {
     name.strip_prefix(org).and_then(|rest| rest.strip_prefix('/')).unwrap_or(name)
@@ -199,6 +218,22 @@ mod tests {
         assert_eq!(bare_name("o", "o/n"), "n");
         assert_eq!(bare_name("o", "other/n"), "other/n");
         assert_eq!(bare_name("o", "oo/n"), "oo/n");
+    }
+
+    #[test]
+    fn hostile_values_stay_in_their_fields() {
+        let hostile = "a&b=c#d?e/f%00 \"<img>'+;\r\n\u{202e}";
+        let query = query_of([("name", hostile), ("none", ""), ("x&y", "1")]);
+        let read: Vec<(String, String)> =
+            url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        let fields =
+            [("name", hostile), ("x&y", "1")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(read, fields);
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.~%=&".contains(letter);
+        assert!(query.chars().all(is_plain), "{query}");
+        assert_eq!(with_fields("/nodes", [("after", "a b")]), "/nodes?after=a%20b");
+        assert_eq!(with_fields("/nodes?state=up", [("after", "?")]), "/nodes?state=up&after=%3F");
+        assert_eq!(with_fields("/nodes", [("after", "")]), "/nodes");
     }
 
     #[test]

@@ -11,10 +11,10 @@ use evenkeel_client::{Client, Credentials};
 use evenkeel_http_server::middleware;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, header};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
 use crate::Console;
+use crate::layout::with_fields;
 
 /// Longest life of a session.
 pub(crate) const SESSION_SECS: i64 = 12 * 3_600;
@@ -147,8 +147,7 @@ impl FromRequestParts<Console> for Reader {
 
 /// Returns the redirection to the login page, which leads back to a page.
 pub(crate) fn to_login(page: &str) -> Response {
-    let next = utf8_percent_encode(page, NON_ALPHANUMERIC);
-    Redirect::to(&format!("/console/login?next={next}")).into_response()
+    Redirect::to(&with_fields("/console/login", [("next", page)])).into_response()
 }
 
 /// The API for a client with these credentials.

@@ -4,7 +4,7 @@ use evenkeel_wire::agbot::fleet::FleetNode;
 use evenkeel_wire::agbot::orchestration::WorkloadStatus;
 
 use super::catalog::Action;
-use crate::layout::encoded;
+use crate::layout::{encoded, with_fields};
 
 /// A control of a page.
 pub(crate) struct Control {
@@ -17,10 +17,8 @@ pub(crate) struct Control {
 impl Control {
     fn new(org: &str, name: &str, parts: &[(&str, &str)], objection: &str) -> Self {
         let text = Action::find(name).map_or("", |action| action.title);
-        let query: Vec<String> =
-            parts.iter().map(|(part, value)| format!("{part}={}", encoded(value))).collect();
-        let href = format!("/console/orgs/{}/do/{name}?{}", encoded(org), query.join("&"));
-        Self { text, href, objection: objection.to_owned() }
+        let address = format!("/console/orgs/{}/do/{name}", encoded(org));
+        Self { text, href: with_fields(&address, parts.iter().copied()), objection: objection.to_owned() }
     }
 
     /// Controls of a node: those that change something now.

@@ -12,7 +12,7 @@ use evenkeel_wire::exchange::plan_approval::{ApprovalWrite, RequestPlanApproval}
 
 use crate::failure::Failure;
 use crate::form::{Form, Query};
-use crate::layout::{self, Tab, encoded};
+use crate::layout::{self, Tab, encoded, with_fields};
 use crate::reads;
 use crate::session::Reader;
 
@@ -95,10 +95,8 @@ pub(crate) async fn carry_out(
         return Ok(done(&reader, action, &target, refused));
     }
     // A page that is loaded again must not carry the action out again.
-    let parts: Vec<String> =
-        target.parts().iter().map(|(part, value)| format!("{part}={}", encoded(value))).collect();
-    let path = format!("/console/orgs/{}/do/{}/done?{}", encoded(&org), action.name, parts.join("&"));
-    Ok(Redirect::to(&path).into_response())
+    let path = format!("/console/orgs/{}/do/{}/done", encoded(&org), action.name);
+    Ok(Redirect::to(&with_fields(&path, target.parts())).into_response())
 }
 
 /// Returns the write that a second person has to approve; none if the reader carries the action out.

@@ -22,7 +22,7 @@ use http::request::Parts;
 use crate::Console;
 use crate::failure::Failure;
 use crate::form::{Form, Query};
-use crate::layout::{self, Place, encoded};
+use crate::layout::{self, Place, encoded, with_fields};
 use crate::login;
 use crate::plan_token::token_of;
 use crate::session::{self, Reader};
@@ -263,10 +263,7 @@ fn address<'f>(
     is_plan: bool,
 ) -> String {
     let step = is_plan.then_some((STEP, PLAN));
-    let given = fields.filter(|(_, value)| !value.is_empty()).chain(step);
-    let pairs: Vec<String> = given.map(|(name, value)| format!("{name}={}", encoded(value))).collect();
-    let mark = if pairs.is_empty() { "" } else { "?" };
-    format!("/console/orgs/{}/change/{change}{mark}{}", encoded(org), pairs.join("&"))
+    with_fields(&format!("/console/orgs/{}/change/{change}", encoded(org)), fields.chain(step))
 }
 
 #[derive(Template)]

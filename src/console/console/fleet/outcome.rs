@@ -12,7 +12,7 @@ use super::plan::{PlannedNode, SelectionPlan};
 use super::selection::{AT_ONCE, Selection};
 use crate::failure::Failure;
 use crate::form::{Form, Query};
-use crate::layout::{self, Tab, encoded};
+use crate::layout::{self, Tab, encoded, with_fields};
 use crate::progress::Progress;
 use crate::reads::{self, LimitingRole};
 use crate::session::Reader;
@@ -107,14 +107,12 @@ impl Request {
 
     /// Returns the address of the page that shows the progress.
     fn done(&self) -> String {
-        let mut pairs = vec![("action", self.chosen.change.name)];
-        pairs.extend(self.selection.fields());
+        let mut fields = vec![("action", self.chosen.change.name)];
+        fields.extend(self.selection.fields());
         if self.chosen.tag.is_some() {
-            pairs.extend([("name", self.chosen.typed.0.as_str()), ("value", self.chosen.typed.1.as_str())]);
+            fields.extend([("name", self.chosen.typed.0.as_str()), ("value", self.chosen.typed.1.as_str())]);
         }
-        let pairs: Vec<String> =
-            pairs.into_iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
-        format!("{}/selection/done?{}", self.base, pairs.join("&"))
+        with_fields(&format!("{}/selection/done", self.base), fields)
     }
 }
 

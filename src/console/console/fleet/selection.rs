@@ -7,7 +7,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use super::word;
 use crate::failure::Failure;
 use crate::form::Form;
-use crate::layout::{bare_name, encoded};
+use crate::layout::{bare_name, with_fields};
 use crate::reads;
 use crate::session::Reader;
 
@@ -58,18 +58,16 @@ impl Choice {
         FleetNodesQuery { state, availability, group, filter, ..FleetNodesQuery::default() }
     }
 
+    /// Returns the address of the list of its nodes, below the address of the organization.
+    pub(crate) fn list(&self, base: &str) -> String {
+        with_fields(&format!("{base}/nodes"), self.fields())
+    }
+
     /// Returns the options of commands that select the same.
     pub(crate) fn options(&self) -> String {
         let options: Vec<String> =
             self.fields().into_iter().map(|(name, value)| format!("--{name} {}", word(value))).collect();
         options.join(" ")
-    }
-
-    /// Returns the fields as a query without its question mark.
-    pub(crate) fn text(&self) -> String {
-        let pairs: Vec<String> =
-            self.fields().into_iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
-        pairs.join("&")
     }
 }
 
@@ -130,8 +128,8 @@ impl Selection {
     /// Returns the address of the list that shows what was selected.
     pub(super) fn list(&self, base: &str) -> String {
         match self {
-            Self::All(choice) if !choice.is_all() => format!("{base}/nodes?{}", choice.text()),
-            _ => format!("{base}/nodes"),
+            Self::All(choice) => choice.list(base),
+            Self::Picked(_) => format!("{base}/nodes"),
         }
     }
 

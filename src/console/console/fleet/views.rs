@@ -10,7 +10,7 @@ use super::selection::{Choice, choice_of};
 use super::word;
 use crate::failure::Failure;
 use crate::form::{Form, Query};
-use crate::layout::{self, Tab, encoded};
+use crate::layout::{self, Tab, encoded, with_fields};
 use crate::reads::{self, Account, LimitingRole};
 use crate::session::Reader;
 
@@ -58,15 +58,18 @@ fn links(org: &str, views: &[SavedView], choice: &Choice, account: &Account) -> 
         about.extend(view.description.clone());
         about.push(format!("saved by {}", view.owner));
         ViewLink {
-            href: format!("{base}/nodes?{}", selection.text()),
-            removal: format!("{base}/views/remove?view={}", encoded(&view.name)),
+            href: selection.list(&base),
+            removal: with_fields(&format!("{base}/views/remove"), [("view", view.name.as_str())]),
             about: about.join("; "),
             is_current: selection == *choice,
             objection: account.objection(org, Some(&view.owner)),
             name: view.name.clone(),
         }
     };
-    let save = if choice.is_all() { String::new() } else { format!("{base}/views/new?{}", choice.text()) };
+    let save = match choice.is_all() {
+        true => String::new(),
+        false => with_fields(&format!("{base}/views/new"), choice.fields()),
+    };
     ViewLinks { views: views.iter().take(LISTED).map(link).collect(), save, objection: objection(account) }
 }
 
@@ -132,8 +135,8 @@ pub(super) async fn save(reader: Reader, Path(org): Path<String>, form: Form) ->
     }
     match reader.client.put_saved_view(&org, name, &view).await.map_err(Failure::from) {
         Ok(_) => {
-            let path = format!("/console/orgs/{}/nodes?{}", encoded(&org), choice_of(&form).text());
-            Ok(Redirect::to(&path).into_response())
+            let base = format!("/console/orgs/{}", encoded(&org));
+            Ok(Redirect::to(&choice_of(&form).list(&base)).into_response())
         }
         // A name with a mistake is shown with it, so that it can be corrected.
         Err(failure) if failure.is_input() => form_page(&reader, &org, &form, failure.text()).await,

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use super::moment::Moment;
 use crate::failure::Failure;
 use crate::form::{Form, Query};
-use crate::layout::{self, Tab, encoded};
+use crate::layout::{self, Tab, encoded, query_of};
 use crate::reads;
 use crate::session::Reader;
 
@@ -55,7 +55,8 @@ pub(crate) async fn show(
         approval,
     });
     let selected = state.as_deref().unwrap_or_default();
-    let next = found.next.map(|next| format!("?state={}&after={}", encoded(selected), encoded(&next)));
+    let next =
+        found.next.map(|next| format!("?{}", query_of([("state", selected), ("after", next.as_str())])));
     let page = ListPage {
         rows: rows.collect(),
         states: STATES.map(|state| (state, state == selected)),

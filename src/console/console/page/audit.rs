@@ -14,7 +14,7 @@ use super::moment::Moment;
 use crate::command_line::word;
 use crate::failure::Failure;
 use crate::form::{Form, Query};
-use crate::layout::{self, Place, Tab, encoded};
+use crate::layout::{self, Place, Tab, query_of};
 use crate::session::Reader;
 
 /// Records of a page.
@@ -68,9 +68,7 @@ impl ChosenRecords {
             ("until", &self.until),
             ("reports", if self.has_reports { "yes" } else { "" }),
         ];
-        let given = chosen.iter().chain(further).filter(|(_, value)| !value.is_empty());
-        let pairs: Vec<String> = given.map(|(name, value)| format!("{name}={}", encoded(value))).collect();
-        format!("?{}", pairs.join("&"))
+        format!("?{}", query_of(chosen.into_iter().chain(further.iter().copied())))
     }
 
     /// Returns the options of the command that lists the same.
@@ -226,7 +224,9 @@ impl Checked {
         Self {
             broken: replaced.or_else(|| found.broken.clone()),
             end: format!("{}:{}", found.end.number, found.end.hash),
-            next: found.next.map(|next| format!("?known={next}:{}", encoded(&found.end.hash))),
+            next: found.next.map(|next| {
+                format!("?{}", query_of([("known", format!("{next}:{}", found.end.hash).as_str())]))
+            }),
             found,
         }
     }
@@ -333,7 +333,7 @@ mod tests {
         let same = Checked::new(found.clone(), KnownRecord::read("3:ab").as_ref());
         assert_eq!(
             (same.broken, same.end.as_str(), same.next.as_deref()),
-            (None, "5:cd", Some("?known=5:cd"))
+            (None, "5:cd", Some("?known=5%3Acd"))
         );
         let other = Checked::new(found, KnownRecord::read("3:ee").as_ref());
         assert_eq!(other.broken.map(|broken| broken.number), Some(3));

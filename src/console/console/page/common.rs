@@ -2,7 +2,7 @@
 
 use evenkeel_wire::agbot::common::{CommonCause, CommonCauses};
 
-use crate::layout::encoded;
+use crate::layout::{encoded, with_fields};
 
 /// A value that nodes have in common.
 pub(crate) struct CommonRow {
@@ -44,10 +44,10 @@ impl CommonRow {
     fn new(org: &str, cause: CommonCause, (failing, whole): (u64, u64)) -> Self {
         let base = format!("/console/orgs/{}/nodes", encoded(org));
         let href = match cause.kind.as_str() {
-            "ha-group" => format!("{base}?group={}", encoded(&cause.value)),
+            "ha-group" => with_fields(&base, [("group", cause.value.as_str())]),
             "property" if is_plain(&cause.name) && !cause.value.contains('"') => {
                 let constraint = format!("{} == \"{}\"", cause.name, cause.value);
-                format!("{base}?filter={}", encoded(&constraint))
+                with_fields(&base, [("filter", constraint.as_str())])
             }
             _ => String::new(),
         };

@@ -8,7 +8,7 @@ use evenkeel_wire::page::PageQuery;
 use crate::document::{self, Revisable, RevisableKind};
 use crate::failure::Failure;
 use crate::form::Query;
-use crate::layout::{self, Tab, bare_name, encoded};
+use crate::layout::{self, Tab, bare_name, encoded, query_of};
 use crate::session::Reader;
 
 /// Names of a page.
@@ -59,7 +59,7 @@ pub(crate) async fn show_names(
     let page = NamesPage {
         title: kind.plural(),
         documents: names.map(|name| Revisable::new(kind, &org, bare_name(&org, &name))).collect(),
-        next: found.next.map(|next| format!("?after={}", encoded(&next))),
+        next: found.next.map(|next| format!("?{}", query_of([("after", next.as_str())]))),
         is_first,
     };
     Ok(layout::show(&reader, &org, kind.tab(), kind.plural(), &page))

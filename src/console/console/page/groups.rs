@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::moment::Moment;
 use crate::failure::Failure;
 use crate::form::Query;
-use crate::layout::{self, Tab, encoded};
+use crate::layout::{self, Tab, encoded, query_of};
 use crate::session::Reader;
 
 struct GroupRow {
@@ -68,7 +68,7 @@ pub(crate) async fn show(
     let page = Page {
         groups: groups.collect(),
         count: found.count.unwrap_or_default(),
-        next: found.next.map(|next| format!("?after={}", encoded(&next))),
+        next: found.next.map(|next| format!("?{}", query_of([("after", next.as_str())]))),
         is_first: query.after.is_none(),
     };
     Ok(layout::show(&reader, &org, Tab::Groups, "HA groups", &page))

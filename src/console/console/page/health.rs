@@ -17,7 +17,7 @@ use crate::change::{ChangeLink, SYSTEM};
 use crate::failure::Failure;
 use crate::form::{Form, Query};
 use crate::health_target::{self, HealthTarget};
-use crate::layout::{self, Tab, encoded};
+use crate::layout::{self, Tab, encoded, with_fields};
 use crate::reads;
 use crate::session::Reader;
 
@@ -233,7 +233,7 @@ fn page(
     let now = Timestamp::now();
     let (org, href) = (&target.org, target.href());
     let kind = form.get("kind").unwrap_or_default();
-    let with = |fields: &[(&str, &str)]| with_fields(&href, fields);
+    let with = |fields: &[(&str, &str)]| with_fields(&href, fields.iter().copied());
     let is_org = target.parts().is_empty();
     let report = ChangeLink::new(org, "health-report", "Report health", &target.parts(), objection);
     let offset = form.get("offset").unwrap_or_default();
@@ -261,19 +261,6 @@ fn page(
         has_events: target.policy.is_none() && target.node.is_none(),
         object: object(target),
     }
-}
-
-fn with_fields(href: &str, fields: &[(&str, &str)]) -> String {
-    let given = fields.iter().filter(|(_, value)| !value.is_empty());
-    let pairs: Vec<String> = given.map(|(name, value)| format!("{name}={}", encoded(value))).collect();
-    let mark = if pairs.is_empty() {
-        ""
-    } else if href.contains('?') {
-        "&"
-    } else {
-        "?"
-    };
-    format!("{href}{mark}{}", pairs.join("&"))
 }
 
 fn report_row(target: &HealthTarget, event: &HealthEvent, objection: &str, now: Timestamp) -> ReportRow {

@@ -13,7 +13,7 @@ use jiff::tz::TimeZone;
 use super::moment::Moment;
 use crate::failure::Failure;
 use crate::form::{Form, Query};
-use crate::layout::{self, Tab, bare_name, encoded};
+use crate::layout::{self, Tab, bare_name, encoded, query_of};
 use crate::reads;
 use crate::session::Reader;
 
@@ -65,9 +65,7 @@ impl Chosen {
             ("node", node),
             ("after", after),
         ];
-        let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
-        let pairs: Vec<String> = given.map(|(name, value)| format!("{name}={}", encoded(value))).collect();
-        format!("?{}", pairs.join("&"))
+        format!("?{}", query_of(fields))
     }
 }
 

@@ -17,7 +17,7 @@ use super::node_parts::{NodeFigures, NodeInstance, figures, instances, timeline}
 use crate::action::Control;
 use crate::document::{Revisable, RevisableKind};
 use crate::failure::Failure;
-use crate::layout::{self, Tab, bare_name, encoded};
+use crate::layout::{self, Tab, bare_name, encoded, with_fields};
 use crate::reads;
 use crate::session::Reader;
 
@@ -88,9 +88,10 @@ pub(crate) async fn show(
         let policy = bare_name(&org, reason.policy.as_str()).to_owned();
         let placement = reason.placement();
         let href = format!("{base}/policies/{}", encoded(&policy));
+        let why = with_fields(&format!("{href}/why"), [("node", name.as_str())]);
         let is_foreign = policy.contains('/');
         PolicyRow {
-            why: if is_foreign { String::new() } else { format!("{href}/why?node={}", encoded(&name)) },
+            why: if is_foreign { String::new() } else { why },
             href: if is_foreign { String::new() } else { href },
             state: match (placement.placement.as_str(), placement.is_running) {
                 ("placed", true) => "up",
@@ -115,7 +116,7 @@ pub(crate) async fn show(
         figures: figures(&settings.status, now),
         placement: placement_of(&settings),
         events: timeline(&org, events, &changes, TIMELINE, now),
-        history_href: format!("{base}/history?node={}", encoded(&name)),
+        history_href: with_fields(&format!("{base}/history"), [("node", name.as_str())]),
         controls: Control::of_node(&org, &name, &fleet, &objection),
         documents: [RevisableKind::NodePolicy, RevisableKind::NodeSettings]
             .map(|kind| Revisable::new(kind, &org, &name).href()),

@@ -12,7 +12,7 @@ use super::moment::Moment;
 use crate::failure::Failure;
 use crate::fleet::{self, CHANGES, Choice, Completion, ViewLinks, choice_of};
 use crate::form::Query;
-use crate::layout::{self, Tab, bare_name, encoded};
+use crate::layout::{self, Tab, bare_name, encoded, query_of};
 use crate::reads::{self, LimitingRole};
 use crate::session::Reader;
 
@@ -85,12 +85,8 @@ impl Page {
     }
 
     /// Returns the query of the same selection with a further field.
-    fn selection(&self, (name, value): (&str, &str)) -> String {
-        let further = format!("{name}={}", encoded(value));
-        match self.choice.text() {
-            text if text.is_empty() => format!("?{further}"),
-            text => format!("?{text}&{further}"),
-        }
+    fn selection(&self, further: (&str, &str)) -> String {
+        format!("?{}", query_of(self.choice.fields().into_iter().chain([further])))
     }
 }
 

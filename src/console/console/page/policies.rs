@@ -7,7 +7,7 @@ use evenkeel_wire::agbot::fleet::{FleetPoliciesQuery, FleetPolicy};
 
 use crate::failure::Failure;
 use crate::form::Query;
-use crate::layout::{self, Tab, bare_name, encoded};
+use crate::layout::{self, Tab, bare_name, encoded, query_of};
 use crate::reads;
 use crate::session::Reader;
 
@@ -56,7 +56,7 @@ pub(crate) async fn show(
     });
     let page = Page {
         policies: policies.collect(),
-        next: found.next.map(|next| format!("?after={}", encoded(&next))),
+        next: found.next.map(|next| format!("?{}", query_of([("after", next.as_str())]))),
         is_first,
     };
     Ok(layout::show(&reader, &org, Tab::Policies, "Deployment policies", &page))

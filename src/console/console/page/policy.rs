@@ -15,7 +15,7 @@ use crate::action::Control;
 use crate::document::{Revisable, RevisableKind};
 use crate::failure::Failure;
 use crate::form::{Form, Query};
-use crate::layout::{self, Tab, bare_name, encoded};
+use crate::layout::{self, Tab, bare_name, encoded, with_fields};
 use crate::reads;
 use crate::session::Reader;
 
@@ -107,7 +107,9 @@ pub(crate) async fn show(
         target: unit.target,
         count: unit.instance_count,
         instances: unit.instances.iter().map(|one| instance_row(&org, &href, one, now)).collect(),
-        next: unit.next.map(|next| format!("{href}?unit={}&offset={next}", encoded(&unit.workload_unit))),
+        next: unit.next.map(|next| {
+            with_fields(&href, [("unit", unit.workload_unit.as_str()), ("offset", &next.to_string())])
+        }),
     });
     let own_rollouts = rollouts.rollouts.into_iter();
     let page = Page {
@@ -152,7 +154,7 @@ fn instance_row(org: &str, policy: &str, instance: &Instance, now: Timestamp) ->
     let linked = |address: String| if is_linked { address } else { String::new() };
     InstanceRow {
         href: linked(format!("/console/orgs/{}/nodes/{}", encoded(org), encoded(&node))),
-        why: linked(format!("{policy}/why?node={}", encoded(&node))),
+        why: linked(with_fields(&format!("{policy}/why"), [("node", node.as_str())])),
         since: Moment::known(instance.since.as_deref(), now),
         instance: instance.clone(),
         node,

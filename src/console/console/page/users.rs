@@ -14,7 +14,7 @@ use crate::administration::{self, objection_to_creation, role_in_words};
 use crate::change::ChangeLink;
 use crate::failure::Failure;
 use crate::form::Query;
-use crate::layout::{self, Place, Tab, bare_name, encoded};
+use crate::layout::{self, Place, Tab, bare_name, encoded, query_of};
 use crate::reads;
 use crate::session::Reader;
 
@@ -107,8 +107,7 @@ async fn own(reader: &Reader) -> Result<UsersResponse, Failure> {
 }
 
 fn following(filter: &str, after: &str) -> String {
-    let kept = if filter.is_empty() { String::new() } else { format!("filter={}&", encoded(filter)) };
-    format!("?{kept}after={}", encoded(after))
+    format!("?{}", query_of([("filter", filter), ("after", after)]))
 }
 
 #[cfg(test)]
