@@ -56,7 +56,9 @@ pub async fn run(arguments: &PlanArguments, context: &Context) -> Outcome {
     let exchange = context.exchange(&arguments.user, None)?;
     let (name, body) = arguments.document.read(context, &exchange).await?;
     let found = plan(context, &exchange, &name, body.as_ref()).await?;
-    if arguments.document.file.is_some() && requires_approval(&exchange).await {
+    // A plan is worth showing although the settings cannot be read.
+    let requires_approval = exchange.server.client.requires_plan_approval(&exchange.org);
+    if arguments.document.file.is_some() && requires_approval.await.unwrap_or(false) {
         print_note(format!(
             "organization {} requires that a second person approves this write: hzn approval request policy takes the same arguments",
             exchange.org
@@ -134,12 +136,6 @@ impl CheckToken {
             format!("see the new plan with: {command}"),
         ))
     }
-}
-
-/// Returns whether writes of the organization need an approval; false if that cannot be read.
-async fn requires_approval(exchange: &Exchange) -> bool {
-    let settings = exchange.server.client.org_orchestration(&exchange.org).await;
-    settings.ok().flatten().is_some_and(|settings| settings.as_value()["approval"] == "changes")
 }
 
 /// Reads a document of `hzn apply`, or a policy, with its name; a plain policy has none, and its label is taken for it.

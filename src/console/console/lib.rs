@@ -6,6 +6,7 @@
 
 mod action;
 mod administration;
+mod approval;
 mod change;
 mod command_line;
 mod cross_site;

@@ -132,12 +132,6 @@ pub(crate) async fn overview(reader: &Reader, org: &str) -> Result<FleetOverview
     found(reader.client.get(path).await, || format!("the organization {org} does not exist"))
 }
 
-/// Returns whether writes of an organization need the approval of a second person.
-pub(crate) async fn requires_approval(reader: &Reader, org: &str) -> Result<bool, Failure> {
-    let settings = reader.client.org_orchestration(org).await?;
-    Ok(settings.is_some_and(|settings| settings.as_value()["approval"] == "changes"))
-}
-
 /// Returns a page of nodes.
 pub(crate) async fn nodes(
     reader: &Reader,

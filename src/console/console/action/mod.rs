@@ -8,12 +8,12 @@ use askama::Template;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
 
-use evenkeel_wire::exchange::plan_approval::{ApprovalWrite, RequestPlanApproval};
+use evenkeel_wire::exchange::plan_approval::ApprovalWrite;
 
+use crate::approval;
 use crate::failure::Failure;
 use crate::form::{Form, Query};
 use crate::layout::{self, Tab, encoded, with_fields};
-use crate::reads;
 use crate::session::Reader;
 
 use catalog::{Action, Target};
@@ -84,11 +84,7 @@ pub(crate) async fn carry_out(
         return Ok(planned(&reader, action, &target, &plan, (true, to_approve.is_some())));
     }
     if let Some(write) = to_approve {
-        let reason = form.require("reason")?.to_owned();
-        let request = RequestPlanApproval { write, reason, expires_seconds: None };
-        let created = reader.client.request_plan_approval(&org, &request).await?;
-        let path = format!("/console/orgs/{}/approvals/{}", encoded(&org), encoded(&created.id));
-        return Ok(Redirect::to(&path).into_response());
+        return approval::request(&reader, &org, write, form.require("reason")?).await;
     }
     let refused = catalog::run(&reader, action, &target).await?;
     if !refused.is_empty() {
@@ -105,10 +101,8 @@ async fn to_approve(
     action: &Action,
     target: &Target,
 ) -> Result<Option<ApprovalWrite>, Failure> {
-    // Root needs no approval.
-    let write = action.to_approve(target).filter(|_| reader.session.org != reads::ROOT_ORG);
-    match write {
-        Some(write) if reads::requires_approval(reader, &target.org).await? => Ok(Some(write)),
+    match action.to_approve(target) {
+        Some(write) if approval::is_needed(reader, &target.org).await? => Ok(Some(write)),
         _ => Ok(None),
     }
 }

@@ -60,7 +60,7 @@ pub(crate) async fn show(
     let page = ListPage {
         rows: rows.collect(),
         states: STATES.map(|state| (state, state == selected)),
-        is_required: reads::requires_approval(&reader, &org).await?,
+        is_required: reader.client.requires_plan_approval(&org).await?,
         is_first,
         next,
     };

@@ -4,16 +4,17 @@ use askama::Template;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
 use evenkeel_domain::text::is_unsafe;
-use evenkeel_wire::exchange::plan_approval::{ApprovalWrite, RequestPlanApproval};
+use evenkeel_wire::exchange::plan_approval::ApprovalWrite;
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::documents::kind_of;
 use super::plan_view::PlanView;
+use crate::approval;
 use crate::document::{self, MAX_DOCUMENT, PlannedDocument, Revisable, StoredDocument};
 use crate::failure::Failure;
 use crate::form::{DocumentForm, Form, Query};
-use crate::layout::{self, encoded};
+use crate::layout;
 use crate::reads;
 use crate::session::Reader;
 
@@ -111,7 +112,7 @@ struct Change {
     stored: Option<StoredDocument>,
     objection: String,
     reason: String,
-    /// True if a second person has to approve writes in the organization.
+    /// True if a second person has to approve the writes of the reader in the organization.
     needs_approval: bool,
 }
 
@@ -122,14 +123,13 @@ impl Change {
         form: &Form,
     ) -> Result<Self, Failure> {
         let document = Revisable::new(kind_of(kind)?, org, name);
-        let (stored, account, is_required) = tokio::try_join!(
+        let (stored, account, needs_approval) = tokio::try_join!(
             document::stored(reader, &document),
             reads::account(reader),
-            reads::requires_approval(reader, org)
+            approval::is_needed(reader, org)
         )?;
         Ok(Self {
-            // Root needs no approval.
-            needs_approval: is_required && reader.session.org != reads::ROOT_ORG,
+            needs_approval,
             objection: document::objection(&account, &document, stored.as_ref()),
             origin: Origin::read(form)?,
             reason: form.owned("reason").unwrap_or_default(),
@@ -343,14 +343,9 @@ async fn request(
         let page = change.planned_page(reader, (text, wanted)).await?;
         return Ok(respond(reader, &ChangePage { problem, status: StatusCode::BAD_REQUEST, ..page }));
     }
-    let body = RequestPlanApproval { write, reason: change.reason.clone(), expires_seconds: None };
-    let org = change.document.org.clone();
-    match reader.client.request_plan_approval(&org, &body).await {
-        Ok(created) => {
-            let href = format!("/console/orgs/{}/approvals/{}", encoded(&org), encoded(&created.id));
-            Ok(Redirect::to(&href).into_response())
-        }
-        Err(error) => Ok(respond(reader, &refused(change.page(text), Failure::Api(error))?)),
+    match approval::request(reader, &change.document.org, write, &change.reason).await {
+        Ok(response) => Ok(response),
+        Err(failure) => Ok(respond(reader, &refused(change.page(text), failure)?)),
     }
 }
 

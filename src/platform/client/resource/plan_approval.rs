@@ -40,6 +40,12 @@ fn approvals_path(org: &str) -> Path {
 }
 
 impl Client {
+    /// Returns whether an organization requires that a second person approves writes that stop, replace or start instances.
+    pub async fn requires_plan_approval(&self, org: &str) -> Result<bool, ClientError> {
+        let settings = self.org_orchestration(org).await?;
+        Ok(settings.is_some_and(|settings| settings.as_value()["approval"] == "changes"))
+    }
+
     /// One page of the requests for approvals of an organization, newest first.
     pub async fn plan_approvals(
         &self,
