@@ -1,7 +1,6 @@
 //! Fields of forms and queries.
 
 use std::convert::Infallible;
-use std::str::FromStr;
 
 use axum::body::{Bytes, to_bytes};
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -43,14 +42,18 @@ impl Form {
         self.get(name).map(str::to_owned)
     }
 
-    /// Returns a number; none if the field is empty or missing.
+    /// Returns a number, zero or greater; none if the field is empty or missing.
     ///
     /// # Errors
-    /// When it is something else.
-    pub(crate) fn number<N: FromStr>(&self, name: &str) -> Result<Option<N>, Failure> {
+    /// When the field is something else, or a number that is too large for its type.
+    pub(crate) fn number<N: TryFrom<u64>>(&self, name: &str) -> Result<Option<N>, Failure> {
         let Some(text) = self.get(name) else { return Ok(None) };
-        let number = text.parse().map(Some);
-        number.map_err(|_| Failure::Input(format!("{name} must be a non-negative integer")))
+        let number = text.parse::<u64>().ok().and_then(|number| N::try_from(number).ok());
+        let rule = || match text.bytes().all(|digit| digit.is_ascii_digit()) {
+            true => Failure::Input(format!("{name} is too large")),
+            false => Failure::Input(format!("{name} must be a non-negative integer")),
+        };
+        number.map(Some).ok_or_else(rule)
     }
 
     /// Returns a field as it was sent, with blanks at its ends: secrets may have some.
@@ -117,8 +120,32 @@ mod tests {
         assert_eq!(form.all("a").collect::<Vec<_>>(), [" x ", "y"]);
         assert_eq!((form.exact("secret"), form.exact("c")), (" s& ", ""));
         assert_eq!(form.require("b").unwrap_err().to_string(), "b must not be empty");
-        assert_eq!(form.number::<u32>("b").unwrap(), None);
-        let error = form.number::<u32>("a").unwrap_err().to_string();
-        assert_eq!(error, "a must be a non-negative integer");
+    }
+
+    #[test]
+    fn numbers_are_not_negative_and_fit_their_type() {
+        let form = Form::parse(
+            b"zero=0&most=4294967295&more=4294967296&huge=99999999999999999999&negative=-1&word=x&none=",
+        );
+        assert_eq!(
+            (form.number::<u32>("zero").unwrap(), form.number::<i64>("zero").unwrap()),
+            (Some(0), Some(0))
+        );
+        assert_eq!(form.number::<u32>("most").unwrap(), Some(u32::MAX));
+        assert_eq!(form.number::<i64>("more").unwrap(), Some(4_294_967_296));
+        assert_eq!(
+            (form.number::<u32>("none").unwrap(), form.number::<usize>("missing").unwrap()),
+            (None, None)
+        );
+        let refused = |name: &str| {
+            let [small, signed] = [form.number::<u32>(name).map(drop), form.number::<i64>(name).map(drop)];
+            [small, signed].map(|read| read.map_err(|failure| failure.to_string()))
+        };
+        for name in ["negative", "word"] {
+            let rule = Err(format!("{name} must be a non-negative integer"));
+            assert_eq!(refused(name), [rule.clone(), rule]);
+        }
+        assert_eq!(refused("more"), [Err("more is too large".to_owned()), Ok(())]);
+        assert_eq!(refused("huge"), [(); 2].map(|()| Err("huge is too large".to_owned())));
     }
 }

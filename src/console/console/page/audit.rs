@@ -139,7 +139,7 @@ pub(crate) async fn show(
         limit: Some(PAGE),
         newest_first: Some(true),
         without_reports: (!chosen.has_reports).then_some(true),
-        before: number(&form, "before")?,
+        before: form.number("before")?,
         ..chosen.query(&org)
     };
     let mut page = Page::new(&org, chosen, &form);
@@ -171,12 +171,6 @@ fn objection(org: &str) -> String {
 
 fn row(record: AuditRecord, now: Timestamp) -> RecordRow {
     RecordRow { at: Moment::new(&record.time, now), is_refused: !(200..300).contains(&record.status), record }
-}
-
-pub(super) fn number(form: &Form, name: &str) -> Result<Option<i64>, Failure> {
-    let Some(text) = form.get(name) else { return Ok(None) };
-    let number = text.parse().ok().filter(|number| *number >= 0);
-    number.map(Some).ok_or_else(|| Failure::Input(format!("{name} must be a non-negative integer")))
 }
 
 /// A record that the reader has kept from an earlier check.

@@ -11,7 +11,7 @@ use evenkeel_wire::exchange::audit::{AuditQuery, AuditRecord, AuditResponse};
 use futures_util::{Stream, stream};
 use http::{HeaderValue, header};
 
-use super::audit::{ChosenRecords, number};
+use super::audit::ChosenRecords;
 use crate::failure::Failure;
 use crate::form::Query;
 use crate::session::Reader;
@@ -38,7 +38,7 @@ pub(crate) async fn download(
     Query(form): Query,
 ) -> Result<Response, Failure> {
     let query = AuditQuery {
-        after: number(&form, "after")?,
+        after: form.number("after")?,
         limit: Some(PAGE),
         ..ChosenRecords::read(&form).query(&org)
     };

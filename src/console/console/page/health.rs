@@ -103,7 +103,7 @@ pub(crate) async fn show(
     let target = HealthTarget::read(&org, &form);
     let query = HealthQuery {
         limit: Some(PAGE),
-        offset: offset(&form)?,
+        offset: form.number("offset")?,
         kind: form.owned("kind"),
         ..HealthQuery::default()
     };
@@ -122,12 +122,6 @@ pub(crate) async fn show(
     let children = children(&reader, &org, &found).await;
     let page = page(&target, &form, (found, children), changes, &objection);
     Ok(layout::show(&reader, &org, Tab::Health, &page.title.clone(), &page))
-}
-
-fn offset(form: &Form) -> Result<Option<u32>, Failure> {
-    let Some(text) = form.get("offset") else { return Ok(None) };
-    let offset = text.parse().ok();
-    offset.map(Some).ok_or_else(|| Failure::Input("offset must be a non-negative integer".to_owned()))
 }
 
 /// Returns the contained objects; the reasons of the worst are read one by one.

@@ -11,7 +11,7 @@ use super::moment::Moment;
 use crate::administration::{self, UserObjections, role_in_words, role_word};
 use crate::change::ChangeLink;
 use crate::failure::Failure;
-use crate::form::{Form, Query};
+use crate::form::Query;
 use crate::layout::{self, Place, Tab};
 use crate::reads;
 use crate::session::Reader;
@@ -129,7 +129,7 @@ pub(crate) async fn show(
     Path((org, name)): Path<(String, String)>,
     Query(form): Query,
 ) -> Result<Response, Failure> {
-    let start = offset(&form)?;
+    let start = form.number("offset")?.unwrap_or(0);
     let (user, account, has_password) = tokio::try_join!(
         administration::user(&reader, &org, &name),
         reads::account(&reader),
@@ -148,11 +148,6 @@ pub(crate) async fn show(
     let page = seen.page(user, start, (is_own, !is_own && account.role.is_some()));
     let place = Place { org: &org, tab: Tab::Users };
     Ok(layout::show_still(&reader, place, StatusCode::OK, &name, &page))
-}
-
-fn offset(form: &Form) -> Result<usize, Failure> {
-    let Some(text) = form.get("offset") else { return Ok(0) };
-    text.parse().map_err(|_| Failure::Input("offset must be a non-negative integer".to_owned()))
 }
 
 #[cfg(test)]
