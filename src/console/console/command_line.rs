@@ -1,6 +1,6 @@
 //! Words of command lines that pages show.
 
-/// Returns a name as a word of a shell.
+/// Returns a name, a constraint or an assignment as a word of a shell.
 pub(crate) fn word(name: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@%+".contains(letter);
     if !name.is_empty() && name.chars().all(is_plain) && !name.starts_with('-') {
@@ -21,6 +21,8 @@ mod tests {
             ("it's", r"'it'\''s'"),
             ("--help", "'--help'"),
             ("$(id)", "'$(id)'"),
+            ("site=north", "'site=north'"),
+            ("a == 1 && b", "'a == 1 && b'"),
             ("", "''"),
         ] {
             assert_eq!(word(name), expected);

@@ -7,7 +7,7 @@ use evenkeel_wire::agbot::attention::{Acknowledgement, LONGEST_REASON, PutAcknow
 use evenkeel_wire::agbot::fleet::FleetMatter;
 use jiff::Timestamp;
 
-use super::word;
+use crate::command_line::word;
 use crate::failure::Failure;
 use crate::form::Form;
 use crate::layout::{self, Tab, bare_name, encoded};

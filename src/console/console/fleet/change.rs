@@ -7,7 +7,7 @@ use evenkeel_wire::agbot::plan::DependencyWrite;
 use evenkeel_wire::exchange::node_orchestration::{Availability, PatchNodeOrchestration};
 use evenkeel_wire::exchange::node_tag::NodeTag;
 
-use super::word;
+use crate::command_line::word;
 use crate::failure::Failure;
 use crate::form::Form;
 

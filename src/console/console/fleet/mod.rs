@@ -27,12 +27,3 @@ pub(crate) fn routes() -> Router<Console> {
         .route("/console/orgs/{org}/views/remove", get(views::show_removal).post(views::remove))
         .route("/console/orgs/{org}/attention/{matter}", get(attention::show).post(attention::carry_out))
 }
-
-/// Returns a name or a constraint as a word of a shell.
-pub(crate) fn word(name: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@%+=".contains(letter);
-    if !name.is_empty() && name.chars().all(is_plain) && !name.starts_with('-') {
-        return name.to_owned();
-    }
-    format!("'{}'", name.replace('\'', r"'\''"))
-}

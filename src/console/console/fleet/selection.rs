@@ -4,7 +4,7 @@ use evenkeel_ids::NodeId;
 use evenkeel_wire::agbot::fleet::{FleetNode, FleetNodesQuery};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use super::word;
+use crate::command_line::word;
 use crate::failure::Failure;
 use crate::form::Form;
 use crate::layout::{bare_name, with_fields};

@@ -7,7 +7,7 @@ use evenkeel_wire::agbot::fleet::FleetNodesQuery;
 use evenkeel_wire::agbot::saved_view::{LONGEST_VIEW_NAME, PutSavedView, SavedView};
 
 use super::selection::{Choice, choice_of};
-use super::word;
+use crate::command_line::word;
 use crate::failure::Failure;
 use crate::form::{Form, Query};
 use crate::layout::{self, Tab, encoded, with_fields};

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::events::EventRow;
 use super::moment::Moment;
-use crate::fleet::word;
+use crate::command_line::word;
 use crate::layout::bare_name;
 use crate::progress::Progress;
 
