@@ -52,7 +52,7 @@ impl LimitingRole {
     }
 
     /// Returns why the role does not allow to change something.
-    pub(crate) fn refusal(&self) -> String {
+    fn refusal(&self) -> String {
         match self.policies.is_empty() {
             true => format!("your role {} changes nothing", self.name),
             false => format!(
@@ -87,12 +87,15 @@ impl Account {
         self.name.split_once('/').map(|(org, _)| org)
     }
 
+    /// Returns why the role of the account forbids changes of anything but deployment policies; empty without a role.
+    pub(crate) fn role_objection(&self) -> String {
+        self.role.as_ref().map(LimitingRole::refusal).unwrap_or_default()
+    }
+
     /// Returns why the account may not act on an object of an organization; empty if it may. `owner`: the owner of the object, `org/user`.
     pub(crate) fn objection(&self, org: &str, owner: Option<&str>) -> String {
-        if let Some(role) = &self.role {
-            return role.refusal();
-        }
         match owner {
+            _ if self.role.is_some() => self.role_objection(),
             _ if self.administrates(org) || owner == Some(self.name.as_str()) => String::new(),
             Some(owner) => format!("only {owner} and administrators of {org} may do this"),
             None => format!("only administrators of {org} may do this"),
@@ -293,6 +296,8 @@ mod tests {
         };
         let (viewer, deployer) = (with("viewer", &[], false), with("deployer", &["shop-*"], false));
         assert_eq!(viewer.objection("o", Some("o/u")), "your role viewer changes nothing");
+        assert_eq!(viewer.role_objection(), "your role viewer changes nothing");
+        assert_eq!(account("o/u", false, false).role_objection(), "");
         assert_eq!(viewer.policy_objection(("o", "shop-1"), Some("o/u")), "your role viewer changes nothing");
         let refusal = "your role deployer changes the deployment policies shop-* only";
         assert_eq!(deployer.objection("o", Some("o/u")), refusal);

@@ -7,7 +7,7 @@ use axum::extract::{FromRequestParts, OptionalFromRequestParts};
 use axum::response::{IntoResponse, Redirect, Response};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use evenkeel_client::{Client, Credentials};
+use evenkeel_client::{Client, ClientError, Credentials};
 use evenkeel_http_server::middleware;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, header};
@@ -117,6 +117,17 @@ impl Reader {
     /// The reader of a page that shows much and changes nothing: what the hub computed a moment ago for others will do.
     pub(crate) fn for_display(self) -> Self {
         Self { client: self.client.with_max_age(DISPLAY_AGE_SECS), ..self }
+    }
+
+    /// Returns the API with the reason of the reader for the writes; an empty text is none.
+    ///
+    /// # Errors
+    /// When the reason has control characters.
+    pub(crate) fn client_with_reason(&self, reason: &str) -> Result<Client, ClientError> {
+        match reason {
+            "" => Ok(self.client.clone()),
+            reason => self.client.clone().with_reason(reason),
+        }
     }
 }
 

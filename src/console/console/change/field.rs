@@ -99,6 +99,13 @@ pub(crate) struct FieldView {
 }
 
 impl FieldView {
+    /// A field with its value. `mistake`: the field that has one, by its name, and what is wrong.
+    pub(super) fn new(field: &'static Field, value: &str, mistake: Option<&(&'static str, String)>) -> Self {
+        let mistake = mistake.filter(|(name, _)| *name == field.name);
+        let error = mistake.map(|(_, text)| text.clone()).unwrap_or_default();
+        Self { field, value: value.to_owned(), error }
+    }
+
     pub(crate) fn is_secret(&self) -> bool {
         matches!(self.field.kind, FieldKind::Secret(_))
     }

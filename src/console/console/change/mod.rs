@@ -132,25 +132,27 @@ impl Wanted<'_> {
         address(self.org, self.change.name, fields, is_plan)
     }
 
-    fn show_form(&self, status: StatusCode, error: Option<(&'static str, String)>) -> Response {
-        let view = |field: &'static Field| FieldView {
-            field,
-            value: self.form.exact(field.name).to_owned(),
-            error: error
-                .iter()
-                .filter(|(name, _)| *name == field.name)
-                .map(|(_, text)| text.clone())
-                .collect(),
-        };
+    /// Shows a page about the change.
+    fn respond(&self, status: StatusCode, page: &impl Template) -> Response {
+        let place = Place { org: self.org, tab: self.change.tab };
+        layout::show_still(self.reader, place, status, self.change.title, page)
+    }
+
+    fn back(&self) -> String {
+        self.change.back(self.org, self.form)
+    }
+
+    fn show_form(&self, status: StatusCode, mistake: Option<(&'static str, String)>) -> Response {
+        let view =
+            |field: &'static Field| FieldView::new(field, self.form.exact(field.name), mistake.as_ref());
         let page = FormPage {
             change: self.change,
             facts: self.objects(),
             fields: self.change.inputs().map(view).collect(),
             address: self.objects_address(),
-            back: self.change.back(self.org, self.form),
+            back: self.back(),
         };
-        let place = Place { org: self.org, tab: self.change.tab };
-        layout::show_still(self.reader, place, status, self.change.title, &page)
+        self.respond(status, &page)
     }
 
     fn objects(&self) -> Vec<(&'static str, String)> {
@@ -167,16 +169,7 @@ impl Wanted<'_> {
     }
 
     fn show_plan(&self, planned: &Planned, shown: Shown) -> Response {
-        let view = |field: &'static Field| FieldView {
-            field,
-            value: String::new(),
-            error: shown
-                .mistake
-                .iter()
-                .filter(|(name, _)| *name == field.name)
-                .map(|(_, text)| text.clone())
-                .collect(),
-        };
+        let view = |field: &'static Field| FieldView::new(field, "", shown.mistake.as_ref());
         let page = PlannedPage {
             change: self.change,
             planned,
@@ -184,12 +177,11 @@ impl Wanted<'_> {
             token: self.token(planned),
             address: self.address(true),
             edit: self.change.inputs().next().map(|_| self.address(false)),
-            back: self.change.back(self.org, self.form),
+            back: self.back(),
             error: shown.error,
             is_renewed: shown.is_renewed,
         };
-        let place = Place { org: self.org, tab: self.change.tab };
-        layout::show_still(self.reader, place, shown.status, self.change.title, &page)
+        self.respond(shown.status, &page)
     }
 
     /// Returns a text that differs when the plan, the change or one of its fields does.
@@ -374,9 +366,7 @@ pub(crate) async fn send(
             Ok(Redirect::to(&address(&org, &done, fields, false)).into_response())
         }
         Ok(Outcome::Key(key)) => {
-            let page = KeyPage { key: &key, back: wanted.change.back(&org, &query) };
-            let place = Place { org: &org, tab: wanted.change.tab };
-            Ok(layout::show_still(&reader, place, StatusCode::OK, wanted.change.title, &page))
+            Ok(wanted.respond(StatusCode::OK, &KeyPage { key: &key, back: wanted.back() }))
         }
         Ok(Outcome::LoggedOut) => Ok(login::leave(&console, &parts.headers)),
         Err(refused) => refuse(&wanted, &planned, refused),
@@ -413,13 +403,8 @@ pub(crate) async fn show_done(
     Query(form): Query,
 ) -> Result<Response, Failure> {
     let wanted = chosen(&reader, &org, &name, &form)?;
-    let page = FinishedPage {
-        change: wanted.change,
-        facts: wanted.objects(),
-        back: wanted.change.back(&org, &form),
-    };
-    let place = Place { org: &org, tab: wanted.change.tab };
-    Ok(layout::show_still(&reader, place, StatusCode::OK, wanted.change.title, &page))
+    let page = FinishedPage { change: wanted.change, facts: wanted.objects(), back: wanted.back() };
+    Ok(wanted.respond(StatusCode::OK, &page))
 }
 
 fn failure(refused: Refused) -> Failure {

@@ -200,10 +200,7 @@ pub(crate) async fn write(
     (exists, reason): (bool, &str),
 ) -> Result<(), ClientError> {
     let Revisable { kind, org, name } = document;
-    let client = match reason {
-        "" => reader.client.clone(),
-        reason => reader.client.clone().with_reason(reason)?,
-    };
+    let client = reader.client_with_reason(reason)?;
     let body = body_of(*kind, wanted);
     match kind.resource() {
         Some(Resource::Service) if *kind == RevisableKind::Service && !exists => {

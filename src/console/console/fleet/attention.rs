@@ -53,13 +53,9 @@ impl Matter {
             _ => ("Node down", format!("{base}/nodes/{}", encoded(&name))),
         };
         let is_of_node = matter.kind == "node-down";
-        let is_administrated = account.administrates(org);
         // A user sees the own nodes only, and may acknowledge what concerns them.
-        let objection = match &account.role {
-            Some(role) => role.refusal(),
-            None if is_administrated || is_of_node => String::new(),
-            None => format!("only administrators of {org} may do this"),
-        };
+        let owner = is_of_node.then_some(account.name.as_str());
+        let objection = account.objection(org, owner);
         let name = match &matter.group {
             Some(group) => format!("{name} in {group}"),
             None => name,

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::form::{Form, Query};
 use crate::layout::{self, Tab, encoded, with_fields};
 use crate::progress::Progress;
-use crate::reads::{self, LimitingRole};
+use crate::reads;
 use crate::session::Reader;
 
 /// Nodes that a page names.
@@ -99,7 +99,7 @@ impl Request {
             token: plan.token(&self.selection, &self.chosen),
             command: command.trim_end().to_owned(),
             back: self.selection.list(&self.base),
-            objection: account.role.as_ref().map(LimitingRole::refusal).unwrap_or_default(),
+            objection: account.role_objection(),
             is_renewed,
         };
         Ok(layout::show(reader, &self.org, Tab::Nodes, self.chosen.change.title, &page))
@@ -142,11 +142,7 @@ pub(super) async fn carry_out(
     if form.require("token")? != plan.token(&request.selection, &request.chosen) {
         return request.planned(&reader, &plan, true).await;
     }
-    let client = match reason {
-        "" => reader.client.clone(),
-        reason => reader.client.clone().with_reason(reason)?,
-    };
-    let (chosen, client) = (&request.chosen, &client);
+    let (chosen, client) = (&request.chosen, &reader.client_with_reason(reason)?);
     let change = |node: NodeId| async move {
         let outcome = chosen.carry_out(client, &node).await;
         outcome.err().map(|error| (node.name().to_owned(), Failure::from(error).text()))

@@ -11,7 +11,7 @@ use crate::command_line::word;
 use crate::failure::Failure;
 use crate::form::{Form, Query};
 use crate::layout::{self, Tab, encoded, with_fields};
-use crate::reads::{self, Account, LimitingRole};
+use crate::reads::{self, Account};
 use crate::session::Reader;
 
 /// Views that a page lists.
@@ -70,12 +70,11 @@ fn links(org: &str, views: &[SavedView], choice: &Choice, account: &Account) -> 
         true => String::new(),
         false => with_fields(&format!("{base}/views/new"), choice.fields()),
     };
-    ViewLinks { views: views.iter().take(LISTED).map(link).collect(), save, objection: objection(account) }
-}
-
-/// Returns why an account may save no view: users save their own, and roles change nothing.
-fn objection(account: &Account) -> String {
-    account.role.as_ref().map(LimitingRole::refusal).unwrap_or_default()
+    ViewLinks {
+        views: views.iter().take(LISTED).map(link).collect(),
+        save,
+        objection: account.role_objection(),
+    }
 }
 
 fn choice_of_view(view: &SavedView) -> Choice {
@@ -119,7 +118,7 @@ async fn form_page(reader: &Reader, org: &str, form: &Form, error: String) -> Re
         count: found.count.unwrap_or_default(),
         name,
         longest: LONGEST_VIEW_NAME,
-        objection: objection(&account),
+        objection: account.role_objection(),
         error,
     };
     Ok(layout::show(reader, org, Tab::Nodes, "Save a view", &page))

@@ -3,6 +3,7 @@
 use askama::Template;
 use axum::extract::Path;
 use axum::response::Response;
+use evenkeel_client::ClientError;
 use evenkeel_ids::NodeId;
 use evenkeel_wire::agbot::event::EventsQuery;
 use evenkeel_wire::agbot::fleet::{FleetNode, FleetNodesQuery};
@@ -138,7 +139,8 @@ async fn of_fleet(reader: &Reader, node: &NodeId) -> Result<FleetNode, Failure> 
 
 async fn settings_of(reader: &Reader, node: &NodeId) -> Result<NodeOrchestrationResponse, Failure> {
     let record = reader.client.node_orchestration_record(node).await?;
-    Ok(record.and_then(|record| record.read().ok()).unwrap_or_default())
+    let settings = record.map(|record| record.read().map_err(ClientError::from)).transpose()?;
+    Ok(settings.unwrap_or_default())
 }
 
 /// Returns the states of the node that began or ended during the last day.

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::fleet::{self, CHANGES, Choice, Completion, ViewLinks, choice_of};
 use crate::form::Query;
 use crate::layout::{self, Tab, bare_name, encoded, query_of};
-use crate::reads::{self, LimitingRole};
+use crate::reads;
 use crate::session::Reader;
 
 /// Nodes of a page.
@@ -123,7 +123,7 @@ pub(crate) async fn show(
         base: format!("/console/orgs/{}", encoded(&org)),
         common: common.map(|common| CommonTable::new(&org, common)),
         is_first: query.after.is_none(),
-        objection: account.role.as_ref().map(LimitingRole::refusal).unwrap_or_default(),
+        objection: account.role_objection(),
         choice,
         error,
         views,
