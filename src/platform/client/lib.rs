@@ -22,8 +22,8 @@ pub use probe::{
     pause_after,
 };
 pub use resource::{
-    ApprovalDecision, ConfigStateChange, DocumentPath, HealthSubject, MessagePage, ReasonRecords, Records,
-    RecordsPage, Resource, RolloutRecords, TaskReported, Unregistered,
+    ApprovalDecision, ConfigStateChange, DocumentPath, HealthSubject, MessagePage, NodeChange, ReasonRecords,
+    Records, RecordsPage, Resource, RolloutRecords, TaskReported, Unregistered,
 };
 pub use retry::RetryDelay;
 pub use run_header::RunHeader;

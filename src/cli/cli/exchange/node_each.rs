@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use clap::{Args, Subcommand};
-use evenkeel_client::ClientError;
+use evenkeel_client::NodeChange;
 use evenkeel_ids::NodeId;
 use evenkeel_wire::agbot::fleet::FleetNodesQuery;
-use evenkeel_wire::agbot::plan::{DependencyWrite, MOST_NODES};
-use evenkeel_wire::exchange::node_orchestration::{Availability, PatchNodeOrchestration};
+use evenkeel_wire::agbot::plan::MOST_NODES;
+use evenkeel_wire::exchange::node_orchestration::Availability;
 use evenkeel_wire::exchange::node_tag::NodeTag;
 use serde_json::json;
 
@@ -64,44 +64,15 @@ fn tag(text: &str) -> Result<NodeTag, String> {
     NodeTag::typed(name, value)
 }
 
-/// A change of one node.
-enum Change {
-    Availability(Availability),
-    Freeze(bool),
-    Tag(NodeTag),
-}
-
-impl Change {
-    /// Returns the change in words.
-    fn words(&self) -> String {
-        match self {
-            Self::Availability(availability) => format!("set the availability to {}", availability.word()),
-            Self::Freeze(true) => "freeze".to_owned(),
-            Self::Freeze(false) => "thaw".to_owned(),
-            Self::Tag(NodeTag { name, value: None }) => format!("remove the property {name}"),
-            Self::Tag(NodeTag { name, value: Some(value) }) => format!("set the property {name} to {value}"),
-        }
-    }
-
-    /// Returns the change as a write to plan; none when nothing stops by it.
-    fn write(&self, nodes: Vec<String>) -> Option<DependencyWrite> {
-        let (availability, property) = match self {
-            Self::Availability(availability) => (Some(availability.word().to_owned()), None),
-            Self::Tag(tag) => (None, Some(tag.clone())),
-            Self::Freeze(_) => return None,
-        };
-        Some(DependencyWrite::Nodes { nodes, availability, property })
-    }
-
-    async fn carry_out(&self, exchange: &Exchange, node: &NodeId) -> Result<(), ClientError> {
-        let client = &exchange.server.client;
-        match self {
-            Self::Availability(availability) => {
-                let change = PatchNodeOrchestration::availability(*availability);
-                client.patch_node_orchestration(node, &change).await.map(drop)
-            }
-            Self::Freeze(frozen) => client.freeze_node(node, *frozen).await.map(drop),
-            Self::Tag(tag) => client.tag_node(node, tag).await.map(drop),
+/// Returns a change in words.
+fn in_words(change: &NodeChange) -> String {
+    match change {
+        NodeChange::Availability(availability) => format!("set the availability to {}", availability.word()),
+        NodeChange::Freeze(true) => "freeze".to_owned(),
+        NodeChange::Freeze(false) => "thaw".to_owned(),
+        NodeChange::Tag(NodeTag { name, value: None }) => format!("remove the property {name}"),
+        NodeChange::Tag(NodeTag { name, value: Some(value) }) => {
+            format!("set the property {name} to {value}")
         }
     }
 }
@@ -112,12 +83,12 @@ impl Change {
 /// With status 1 when nothing is selected or nobody confirms, 5 when the hub refuses a node.
 pub async fn run(command: EachCommand, context: &Context, exchange: &Exchange) -> Outcome {
     let (change, chosen) = match command {
-        EachCommand::Drain(chosen) => (Change::Availability(Availability::Drain), chosen),
-        EachCommand::Pause(chosen) => (Change::Availability(Availability::Pause), chosen),
-        EachCommand::Activate(chosen) => (Change::Availability(Availability::Active), chosen),
-        EachCommand::Freeze(chosen) => (Change::Freeze(true), chosen),
-        EachCommand::Thaw(chosen) => (Change::Freeze(false), chosen),
-        EachCommand::Tag { tag, chosen } => (Change::Tag(tag), chosen),
+        EachCommand::Drain(chosen) => (NodeChange::Availability(Availability::Drain), chosen),
+        EachCommand::Pause(chosen) => (NodeChange::Availability(Availability::Pause), chosen),
+        EachCommand::Activate(chosen) => (NodeChange::Availability(Availability::Active), chosen),
+        EachCommand::Freeze(chosen) => (NodeChange::Freeze(true), chosen),
+        EachCommand::Thaw(chosen) => (NodeChange::Freeze(false), chosen),
+        EachCommand::Tag { tag, chosen } => (NodeChange::Tag(tag), chosen),
     };
     let nodes = selected(&chosen, context, exchange).await?;
     if nodes.is_empty() {
@@ -125,14 +96,14 @@ pub async fn run(command: EachCommand, context: &Context, exchange: &Exchange) -
         return Ok(());
     }
     let stops = stops(&change, &nodes, context, exchange).await?;
-    let question = format!("{} of {} nodes of {}?{stops}", change.words(), nodes.len(), exchange.org);
+    let question = format!("{} of {} nodes of {}?{stops}", in_words(&change), nodes.len(), exchange.org);
     if !confirm(&question, chosen.force)? {
         return Ok(());
     }
     let mut table = Table::new(&["node", "outcome"]).keeping(&["outcome"]);
     let (mut outcomes, mut refused) = (Vec::new(), 0);
     for node in &nodes {
-        let outcome = match change.carry_out(exchange, node).await {
+        let outcome = match exchange.server.client.change_node(node, &change).await {
             Ok(()) => "done".to_owned(),
             Err(error) => {
                 refused += 1;
@@ -185,13 +156,13 @@ async fn selected(chosen: &Chosen, context: &Context, exchange: &Exchange) -> Ou
 
 /// Returns the instances that a change would stop, in words.
 async fn stops(
-    change: &Change,
+    change: &NodeChange,
     nodes: &BTreeSet<NodeId>,
     context: &Context,
     exchange: &Exchange,
 ) -> Outcome<String> {
     let first = nodes.iter().take(MOST_NODES).map(|node| node.name().to_owned()).collect();
-    let Some(write) = change.write(first) else { return Ok(String::new()) };
+    let Some(write) = change.write_to_plan(first) else { return Ok(String::new()) };
     let agbot = context.agbot(exchange)?;
     let doing = "planning the change";
     let Some(planned) = agbot.call(doing, agbot.client.plan_stops(&exchange.org, &write)).await? else {
@@ -221,11 +192,10 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_planned_unless_nothing_stops_by_them() {
-        let nodes = || vec!["n".to_owned()];
-        assert!(Change::Freeze(true).write(nodes()).is_none());
-        let drain = Change::Availability(Availability::Drain);
-        assert_eq!(json!(drain.write(nodes())), json!({"nodes": {"nodes": ["n"], "availability": "drain"}}));
-        assert_eq!(drain.words(), "set the availability to drain");
+    fn question_names_the_change() {
+        let of_tag = |text: &str| in_words(&NodeChange::Tag(tag(text).expect("a tag")));
+        assert_eq!(in_words(&NodeChange::Availability(Availability::Drain)), "set the availability to drain");
+        assert_eq!(of_tag("site=north"), "set the property site to \"north\"");
+        assert_eq!(of_tag("site="), "remove the property site");
     }
 }

@@ -1,10 +1,10 @@
 //! The actions of the console, each with the command that does the same and the request that carries it out.
 
-use evenkeel_client::{ClientError, Path};
+use evenkeel_client::{ClientError, NodeChange, Path};
 use evenkeel_ids::NodeId;
 use evenkeel_wire::agbot::action::ActionRequest;
 use evenkeel_wire::agbot::rollout::ChangedRollouts;
-use evenkeel_wire::exchange::node_orchestration::{Availability, PatchNodeOrchestration};
+use evenkeel_wire::exchange::node_orchestration::Availability;
 use evenkeel_wire::exchange::plan_approval::{ApprovalWrite, needs_approval};
 use http::{Method, StatusCode};
 use serde_json::{Map, json};
@@ -376,10 +376,11 @@ pub(super) async fn run(
     let node = || NodeId::new(org, target.node());
     match action.effect {
         Effect::Availability(availability) => {
-            let change = PatchNodeOrchestration { availability: Some(availability), ..Default::default() };
-            client.patch_node_orchestration(&node(), &change).await.map(|_| Vec::new())
+            client.change_node(&node(), &NodeChange::Availability(availability)).await.map(|()| Vec::new())
         }
-        Effect::Freeze(frozen) => client.freeze_node(&node(), frozen).await.map(|_| Vec::new()),
+        Effect::Freeze(frozen) => {
+            client.change_node(&node(), &NodeChange::Freeze(frozen)).await.map(|()| Vec::new())
+        }
         Effect::Fence => client.confirm_fence(org, target.node()).await.map(|_| Vec::new()),
         Effect::Policy(name) => {
             let request = ActionRequest::default();

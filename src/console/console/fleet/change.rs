@@ -1,23 +1,13 @@
 //! The changes of all nodes of a selection.
 
-use evenkeel_client::{Client, ClientError};
-use evenkeel_ids::NodeId;
+use evenkeel_client::NodeChange;
 use evenkeel_wire::agbot::fleet::FleetNode;
-use evenkeel_wire::agbot::plan::DependencyWrite;
-use evenkeel_wire::exchange::node_orchestration::{Availability, PatchNodeOrchestration};
+use evenkeel_wire::exchange::node_orchestration::Availability;
 use evenkeel_wire::exchange::node_tag::NodeTag;
 
 use crate::command_line::word;
 use crate::failure::Failure;
 use crate::form::Form;
-
-/// Kind of a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ChangeKind {
-    Availability(Availability),
-    Freeze(bool),
-    Tag,
-}
 
 /// A change that can be chosen for a selection.
 #[derive(Debug)]
@@ -27,7 +17,8 @@ pub(crate) struct NodesChange {
     pub(crate) title: &'static str,
     /// Its effect, in a sentence.
     pub(crate) about: &'static str,
-    pub(crate) kind: ChangeKind,
+    /// The change of each node; none for a tag, which the form names.
+    of_node: Option<NodeChange>,
 }
 
 /// The changes in the order in which they are offered.
@@ -37,37 +28,37 @@ pub(crate) const CHANGES: &[NodesChange] = &[
         title: "Drain the nodes",
         about: "Services leave the nodes: in an HA group one member at a time and never the last running instance, otherwise at once. Nothing is \
                 placed on them until they are active again.",
-        kind: ChangeKind::Availability(Availability::Drain),
+        of_node: Some(NodeChange::Availability(Availability::Drain)),
     },
     NodesChange {
         name: "pause",
         title: "Pause the nodes for maintenance",
         about: "Services keep running; nothing new is placed or updated on the nodes.",
-        kind: ChangeKind::Availability(Availability::Pause),
+        of_node: Some(NodeChange::Availability(Availability::Pause)),
     },
     NodesChange {
         name: "activate",
         title: "Activate the nodes",
         about: "Services are placed and updated on the nodes again.",
-        kind: ChangeKind::Availability(Availability::Active),
+        of_node: Some(NodeChange::Availability(Availability::Active)),
     },
     NodesChange {
         name: "freeze",
         title: "Freeze the nodes",
         about: "What runs keeps running; nothing is started, stopped or moved there automatically.",
-        kind: ChangeKind::Freeze(true),
+        of_node: Some(NodeChange::Freeze(true)),
     },
     NodesChange {
         name: "thaw",
         title: "Thaw the nodes",
         about: "Instances are started, stopped and moved there automatically again.",
-        kind: ChangeKind::Freeze(false),
+        of_node: Some(NodeChange::Freeze(false)),
     },
     NodesChange {
         name: "tag",
         title: "Tag the nodes",
         about: "The property is set in the policy of each node. Instances stop where a deployment policy no longer selects the node.",
-        kind: ChangeKind::Tag,
+        of_node: None,
     },
 ];
 
@@ -75,8 +66,8 @@ pub(crate) const CHANGES: &[NodesChange] = &[
 #[derive(Debug, Clone)]
 pub(crate) struct ChosenChange {
     pub(crate) change: &'static NodesChange,
-    /// The property of a tag.
-    pub(crate) tag: Option<NodeTag>,
+    /// The change of each node.
+    pub(super) of_node: NodeChange,
     /// The tag as it was typed: name and value.
     pub(crate) typed: (String, String),
 }
@@ -91,32 +82,40 @@ impl ChosenChange {
         let change = CHANGES.iter().find(|change| change.name == name);
         let change = change.ok_or_else(|| Failure::Missing(format!("there is no action {name}")))?;
         let typed = (form.owned("name").unwrap_or_default(), form.owned("value").unwrap_or_default());
-        let tag = match change.kind {
-            ChangeKind::Tag => {
+        let (of_node, typed) = match &change.of_node {
+            Some(of_node) => (of_node.clone(), Default::default()),
+            None => {
                 let tag = NodeTag::typed(&typed.0, &typed.1);
-                Some(tag.map_err(|rule| Failure::Input(format!("the property: {rule}")))?)
+                let tag = tag.map_err(|rule| Failure::Input(format!("the property: {rule}")))?;
+                (NodeChange::Tag(tag), typed)
             }
-            _ => None,
         };
-        let typed = if tag.is_some() { typed } else { (String::new(), String::new()) };
-        Ok(Self { change, tag, typed })
+        Ok(Self { change, of_node, typed })
     }
 
     /// Returns what it changes, in words.
     pub(crate) fn words(&self) -> String {
-        match (&self.change.kind, &self.tag) {
-            (_, Some(NodeTag { name, value: None })) => format!("remove the property {name}"),
-            (_, Some(NodeTag { name, value: Some(value) })) => format!("{name} = {value}"),
-            (ChangeKind::Availability(availability), _) => format!("availability {}", availability.word()),
-            (ChangeKind::Freeze(true), _) => "frozen".to_owned(),
-            (ChangeKind::Freeze(false) | ChangeKind::Tag, _) => "not frozen".to_owned(),
+        match &self.of_node {
+            NodeChange::Tag(NodeTag { name, value: None }) => format!("remove the property {name}"),
+            NodeChange::Tag(NodeTag { name, value: Some(value) }) => format!("{name} = {value}"),
+            NodeChange::Availability(availability) => format!("availability {}", availability.word()),
+            NodeChange::Freeze(true) => "frozen".to_owned(),
+            NodeChange::Freeze(false) => "not frozen".to_owned(),
+        }
+    }
+
+    /// Returns the property that it sets, if it sets one.
+    pub(super) fn tag(&self) -> Option<&NodeTag> {
+        match &self.of_node {
+            NodeChange::Tag(tag) => Some(tag),
+            NodeChange::Availability(_) | NodeChange::Freeze(_) => None,
         }
     }
 
     /// Returns the command that does the same for nodes that the rest of the line selects.
     pub(super) fn command(&self) -> String {
         let command = format!("hzn exchange node each {}", self.change.name);
-        match self.tag {
+        match self.tag() {
             Some(_) => format!("{command} {}", word(&format!("{}={}", self.typed.0, self.typed.1))),
             None => command,
         }
@@ -124,41 +123,16 @@ impl ChosenChange {
 
     /// Returns whether a node is so already; none if that is not known from its state.
     pub(super) fn is_so(&self, node: &FleetNode) -> Option<bool> {
-        match self.change.kind {
-            ChangeKind::Availability(availability) => Some(node.availability == availability.word()),
-            ChangeKind::Freeze(frozen) => Some(node.frozen == frozen),
-            ChangeKind::Tag => None,
-        }
-    }
-
-    /// Returns the change as a write to plan; none when nothing stops by it.
-    pub(super) fn write(&self, nodes: Vec<String>) -> Option<DependencyWrite> {
-        let (availability, property) = match self.change.kind {
-            ChangeKind::Availability(availability) => (Some(availability.word().to_owned()), None),
-            ChangeKind::Freeze(_) => return None,
-            ChangeKind::Tag => (None, self.tag.clone()),
-        };
-        Some(DependencyWrite::Nodes { nodes, availability, property })
-    }
-
-    /// Changes one node.
-    pub(super) async fn carry_out(&self, client: &Client, node: &NodeId) -> Result<(), ClientError> {
-        match (self.change.kind, &self.tag) {
-            (_, Some(tag)) => client.tag_node(node, tag).await.map(drop),
-            (ChangeKind::Availability(availability), _) => {
-                let change = PatchNodeOrchestration::availability(availability);
-                client.patch_node_orchestration(node, &change).await.map(drop)
-            }
-            (ChangeKind::Freeze(frozen), _) => client.freeze_node(node, frozen).await.map(drop),
-            (ChangeKind::Tag, None) => Ok(()),
+        match &self.of_node {
+            NodeChange::Availability(availability) => Some(node.availability == availability.word()),
+            NodeChange::Freeze(frozen) => Some(node.frozen == *frozen),
+            NodeChange::Tag(_) => None,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn read(text: &str) -> Result<ChosenChange, Failure> {
@@ -196,8 +170,5 @@ mod tests {
         assert_eq!(is_so("activate"), Some(false));
         assert_eq!(is_so("freeze"), Some(true));
         assert_eq!(is_so("tag"), None);
-        let write = read("action=drain").unwrap().write(vec!["n".to_owned()]);
-        assert_eq!(json!(write), json!({"nodes": {"nodes": ["n"], "availability": "drain"}}));
-        assert!(read("action=thaw").unwrap().write(Vec::new()).is_none());
     }
 }

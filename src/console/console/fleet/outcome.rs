@@ -109,7 +109,7 @@ impl Request {
     fn done(&self) -> String {
         let mut fields = vec![("action", self.chosen.change.name)];
         fields.extend(self.selection.fields());
-        if self.chosen.tag.is_some() {
+        if self.chosen.tag().is_some() {
             fields.extend([("name", self.chosen.typed.0.as_str()), ("value", self.chosen.typed.1.as_str())]);
         }
         with_fields(&format!("{}/selection/done", self.base), fields)
@@ -144,7 +144,7 @@ pub(super) async fn carry_out(
     }
     let (chosen, client) = (&request.chosen, &reader.client_with_reason(reason)?);
     let change = |node: NodeId| async move {
-        let outcome = chosen.carry_out(client, &node).await;
+        let outcome = client.change_node(&node, &chosen.of_node).await;
         outcome.err().map(|error| (node.name().to_owned(), Failure::from(error).text()))
     };
     let changed = plan.nodes.iter().filter(|node| node.is_changed);
@@ -196,7 +196,7 @@ async fn progress(
     mut refused: Vec<(String, String)>,
 ) -> Result<Response, Failure> {
     let (chosen, selection) = (&request.chosen, &request.selection);
-    let (done, total, running) = match chosen.tag {
+    let (done, total, running) = match chosen.tag() {
         Some(_) => {
             let plan = SelectionPlan::of(reader, &request.org, selection, chosen).await?;
             (plan.unchanged(), plan.nodes.len(), 0)

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_client::NodeChange;
 use evenkeel_ids::NodeId;
 use evenkeel_wire::RawJson;
 use evenkeel_wire::agbot::fleet::{FleetNode, FleetNodesQuery};
 use evenkeel_wire::exchange::node_orchestration::Availability;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use super::change::{ChangeKind, ChosenChange};
+use super::change::ChosenChange;
 use super::selection::{AT_ONCE, Selection, id_of};
 use crate::failure::Failure;
 use crate::layout::bare_name;
@@ -65,7 +66,7 @@ impl SelectionPlan {
         chosen: &ChosenChange,
     ) -> Result<Self, Failure> {
         let found = selection.nodes(reader, org, false).await?;
-        let policies = match chosen.tag {
+        let policies = match chosen.tag() {
             Some(_) => policies_of(reader, org, &found).await?,
             None => BTreeMap::new(),
         };
@@ -98,7 +99,7 @@ impl SelectionPlan {
 fn planned(node: &FleetNode, chosen: &ChosenChange, policy: Option<&serde_json::Value>) -> PlannedNode {
     let frozen = if node.frozen { ", frozen" } else { "" };
     let state = format!("{}, {}{frozen}", node.state, node.availability);
-    let (now, is_so) = match &chosen.tag {
+    let (now, is_so) = match chosen.tag() {
         Some(tag) => {
             let policy = policy.cloned().unwrap_or_default();
             let properties = policy["properties"].as_array().into_iter().flatten();
@@ -138,7 +139,7 @@ async fn stops(
     if nodes.is_empty() {
         return Ok(Vec::new());
     }
-    let Some(write) = chosen.write(nodes) else { return Ok(Vec::new()) };
+    let Some(write) = chosen.of_node.write_to_plan(nodes) else { return Ok(Vec::new()) };
     let found = reader.client.plan_stops(org, &write).await?.unwrap_or_default();
     let policies = found.policies.into_iter().map(|one| PlannedPolicy {
         name: bare_name(org, one.policy.as_str()).to_owned(),
@@ -156,7 +157,7 @@ async fn whole_groups(
     chosen: &ChosenChange,
     nodes: &[FleetNode],
 ) -> Result<Vec<(String, u64)>, Failure> {
-    if chosen.change.kind != ChangeKind::Availability(Availability::Drain) {
+    if chosen.of_node != NodeChange::Availability(Availability::Drain) {
         return Ok(Vec::new());
     }
     let mut selected: BTreeMap<String, u64> = BTreeMap::new();

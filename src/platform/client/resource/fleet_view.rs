@@ -1,13 +1,11 @@
 //! Saved views, properties and domains of nodes, and problems that a person has to resolve. They are asked for at the agbot's own address.
 
-use evenkeel_ids::NodeId;
 use evenkeel_wire::RawJson;
 use evenkeel_wire::agbot::attention::PutAcknowledgement;
 use evenkeel_wire::agbot::domain::FleetDomains;
 use evenkeel_wire::agbot::fleet::{FleetNodes, FleetNodesQuery};
 use evenkeel_wire::agbot::known_properties::{KnownProperties, KnownPropertiesQuery};
 use evenkeel_wire::agbot::saved_view::{PutSavedView, SavedView, SavedViews};
-use evenkeel_wire::exchange::node_tag::NodeTag;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use serde::Deserialize;
 
@@ -66,15 +64,6 @@ impl Client {
     pub async fn attention_records(&self, org: &str) -> Result<Vec<RawJson>, ClientError> {
         let found: AttentionRecords = self.get_existing(Path::org(org, &["agbot", "overview"])).await?;
         Ok(found.attention)
-    }
-
-    /// Sets a property in the policy of a node; false when the node has it already.
-    pub async fn tag_node(&self, node: &NodeId, tag: &NodeTag) -> Result<bool, ClientError> {
-        let policy = self.node_policy(node).await?.map(RawJson::into_value).unwrap_or_default();
-        match tag.applied(policy) {
-            Some(policy) => self.put_node_policy(node, &policy).await.map(|_| true),
-            None => Ok(false),
-        }
     }
 
     /// Acknowledges a problem.
