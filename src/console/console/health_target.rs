@@ -39,24 +39,20 @@ impl HealthTarget {
 
     /// Returns the object that the API names by kind and id; none if it is not one of this organization, or hidden.
     pub(crate) fn of(org: &str, entity: &str, id: &str) -> Option<Self> {
-        let name = id.strip_prefix(org).and_then(|rest| rest.strip_prefix('/'))?;
-        let (whole, own) = (Self::org(org), || Some(name.to_owned()));
-        let target = match entity {
-            "node" => Self { node: own(), ..whole },
-            "hagroup" => Self { group: own(), ..whole },
-            "workload" => Self { policy: own(), ..whole },
-            "unit" => {
-                let (policy, unit) = name.rsplit_once('/')?;
-                Self { policy: Some(policy.to_owned()), unit: Some(unit.to_owned()), ..whole }
+        let target = match HealthSubject::of(entity, id)? {
+            HealthSubject::Org { org } => Self::org(&org),
+            HealthSubject::Node { org, node } => Self { node: Some(node), ..Self::org(&org) },
+            HealthSubject::Group { org, group } => Self { group: Some(group), ..Self::org(&org) },
+            HealthSubject::Workload { org, policy } => Self { policy: Some(policy), ..Self::org(&org) },
+            HealthSubject::WorkloadUnit { org, policy, unit } => {
+                Self { policy: Some(policy), unit: Some(unit), ..Self::org(&org) }
             }
-            "instance" => {
-                let (policy, node) = name.split_once('@')?;
-                Self { policy: Some(policy.to_owned()), node: Some(node.to_owned()), ..whole }
+            HealthSubject::Instance { org, policy, node } => {
+                Self { policy: Some(policy), node: Some(node), ..Self::org(&org) }
             }
-            _ => return None,
         };
         let is_hidden = target.node.as_deref().is_some_and(|node| node == "?" || node.ends_with("/?"));
-        (!is_hidden).then_some(target)
+        (target.org == org && !is_hidden).then_some(target)
     }
 
     pub(crate) fn subject(&self) -> HealthSubject {
@@ -169,6 +165,7 @@ mod tests {
             ("hagroup", "o/g", "group=g"),
             ("workload", "o/p", "policy=p"),
             ("unit", "o/p/all", "policy=p&unit=all"),
+            ("unit", "o/pattern/edge/cam/all", "policy=pattern%2Fedge%2Fcam&unit=all"),
             ("instance", "o/p@n", "policy=p&node=n"),
             ("instance", "o/p@other/n", "policy=p&node=other%2Fn"),
         ] {

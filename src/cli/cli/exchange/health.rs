@@ -6,7 +6,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use evenkeel_client::HealthSubject;
 use evenkeel_wire::agbot::health::{
-    ChildHealthState, HealthEvaluation, HealthEvent, HealthQuery, HealthReport, UnhealthyEvaluation,
+    ChildHealthState, HealthEvaluation, HealthQuery, HealthReport, UnhealthyEvaluation,
 };
 use evenkeel_wire::agbot::registration::HealthRegistryResponse;
 
@@ -226,7 +226,7 @@ fn is_unhealthy(child: &ChildHealthState) -> bool {
 
 /// Reads why a child is not `Ok`; none when that cannot be read, because the states can be shown without it.
 async fn reason_of_child(agbot: &Server, child: &ChildHealthState, query: &HealthQuery) -> Option<String> {
-    let subject = subject_of(&child.entity, &child.id)?;
+    let subject = HealthSubject::of(&child.entity, &child.id)?;
     let found = agbot.client.health_record(&subject, query).await.ok()??;
     let found: HealthEvaluation = found.read().ok()?;
     Some(worst_reason(&found))
@@ -234,40 +234,10 @@ async fn reason_of_child(agbot: &Server, child: &ChildHealthState, query: &Healt
 
 /// Returns the description of the worst event of an entity, or else the reasons of its state.
 fn worst_reason(found: &HealthEvaluation) -> String {
-    let badness = |event: &&HealthEvent| match event.health_state.as_str() {
-        _ if event.is_expired => 2,
-        "Error" => 2,
-        "Warning" => 1,
-        _ => 0,
-    };
-    let worst = found.health_events.iter().max_by_key(badness).filter(|event| badness(event) > 0);
-    match worst {
-        Some(event) if event.description.is_empty() => {
-            format!("{} reports {} as {}", event.source_id, event.property, event.health_state)
-        }
-        Some(event) => event.description.clone(),
+    match found.worst_event() {
+        Some(event) => event.in_words(),
         None => found.unhealthy_evaluations.iter().map(reason).collect::<Vec<String>>().join("; "),
     }
-}
-
-/// Returns the subject with a kind and an id, as evaluations name them.
-fn subject_of(entity: &str, id: &str) -> Option<HealthSubject> {
-    let (org, name) = id.split_once('/')?;
-    let (org, name) = (org.to_owned(), name.to_owned());
-    Some(match entity {
-        "node" => HealthSubject::Node { org, node: name },
-        "hagroup" => HealthSubject::Group { org, group: name },
-        "workload" => HealthSubject::Workload { org, policy: name },
-        "unit" => {
-            let (policy, unit) = name.split_once('/')?;
-            HealthSubject::WorkloadUnit { org, policy: policy.to_owned(), unit: unit.to_owned() }
-        }
-        "instance" => {
-            let (policy, node) = name.split_once('@')?;
-            HealthSubject::Instance { org, policy: policy.to_owned(), node: node.to_owned() }
-        }
-        _ => return None,
-    })
 }
 
 fn missing(subject: &HealthSubject) -> CliError {
@@ -427,28 +397,14 @@ mod tests {
     }
 
     #[test]
-    fn reason_of_a_child_is_that_of_its_worst_event() {
-        let event = |state: &str, description: &str| json!({"sourceId": "dog", "property": "p", "healthState": state, "description": description});
-        let worst = |events: &[serde_json::Value]| {
-            let found = json!({"entity": "node", "id": "o/n", "healthEvents": events, "unhealthyEvaluations": [
+    fn reason_of_a_child_is_that_of_its_worst_event_or_of_its_state() {
+        let event = |state: &str| json!({"sourceId": "dog", "property": "p", "healthState": state, "description": "silent"});
+        let worst = |state: &str| {
+            let found = json!({"entity": "node", "id": "o/n", "healthEvents": [event(state)], "unhealthyEvaluations": [
                 {"kind": "children", "entity": "instance", "unhealthy": ["o/cam@n1"], "total": 3, "maxPercent": 0}]});
             worst_reason(&serde_json::from_value(found).unwrap())
         };
-        let (warning, error) = (event("Warning", "slow"), event("Error", "silent"));
-        assert_eq!(worst(&[error.clone(), warning, event("Ok", "fine")]), "silent");
-        assert_eq!(worst(&[event("Error", "")]), "dog reports p as Error");
-        assert_eq!(worst(&[event("Ok", "fine")]), "1 of 3 instances unhealthy");
-    }
-
-    #[test]
-    fn children_are_read_by_the_ids_of_evaluations() {
-        for (entity, id, text) in [
-            ("node", "o/n", "node o/n"),
-            ("unit", "o/cam/g1", "unit g1 of deployment policy o/cam"),
-            ("instance", "o/cam@n1", "instance of deployment policy o/cam on node n1"),
-        ] {
-            assert_eq!(subject_of(entity, id).map(|subject| subject.to_string()).as_deref(), Some(text));
-        }
-        assert!(subject_of("org", "o").is_none());
+        assert_eq!(worst("Error"), "silent");
+        assert_eq!(worst("Ok"), "1 of 3 instances unhealthy");
     }
 }

@@ -171,18 +171,8 @@ fn kind_in_words(kind: &str) -> &'static str {
 
 /// Returns the description of the worst event of an object, or else the reasons of its state.
 fn worst_reason(found: &HealthEvaluation) -> String {
-    let badness = |event: &&HealthEvent| match event.health_state.as_str() {
-        _ if event.is_expired => 2,
-        "Error" => 2,
-        "Warning" => 1,
-        _ => 0,
-    };
-    let worst = found.health_events.iter().max_by_key(badness).filter(|event| badness(event) > 0);
-    match worst {
-        Some(event) if event.description.is_empty() => {
-            format!("{} reports {} as {}", event.source_id, event.property, event.health_state)
-        }
-        Some(event) => event.description.clone(),
+    match found.worst_event() {
+        Some(event) => event.in_words(),
         None => found.unhealthy_evaluations.iter().map(reason).collect::<Vec<_>>().join("; "),
     }
 }

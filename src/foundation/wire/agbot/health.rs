@@ -106,6 +106,14 @@ pub struct HealthEvaluation {
     pub health_events: Vec<HealthEvent>,
 }
 
+impl HealthEvaluation {
+    /// Returns the worst of its own events, of which an expired one counts as an error; `None` when all are `Ok`.
+    #[must_use]
+    pub fn worst_event(&self) -> Option<&HealthEvent> {
+        self.health_events.iter().max_by_key(|event| event.severity()).filter(|event| event.severity() > 0)
+    }
+}
+
 /// A reason that an entity is not `Ok`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", tag = "kind")]
@@ -188,6 +196,26 @@ pub struct HealthEvent {
     pub description: String,
 }
 
+impl HealthEvent {
+    /// Returns what it reports in words: its description, or else its source, property and state.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        match self.description.as_str() {
+            "" => format!("{} reports {} as {}", self.source_id, self.property, self.health_state),
+            description => description.to_owned(),
+        }
+    }
+
+    fn severity(&self) -> u8 {
+        match self.health_state.as_str() {
+            "Error" => 2,
+            _ if self.is_expired => 2,
+            "Warning" => 1,
+            _ => 0,
+        }
+    }
+}
+
 /// Times of the states of an event: the start of its current state, and the last report of each other state.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -198,4 +226,36 @@ pub struct HealthTransitions {
     pub last_warning_at: Option<String>,
     /// `Error`; none for never.
     pub last_error_at: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(health_state: &str, description: &str, is_expired: bool) -> HealthEvent {
+        HealthEvent {
+            source_id: "dog".to_owned(),
+            property: "p".to_owned(),
+            health_state: health_state.to_owned(),
+            description: description.to_owned(),
+            is_expired,
+            ..HealthEvent::default()
+        }
+    }
+
+    #[test]
+    fn worst_event_is_an_error_or_an_expired_one_before_a_warning() {
+        let worst = |events: &[HealthEvent]| {
+            let found = HealthEvaluation { health_events: events.to_vec(), ..HealthEvaluation::default() };
+            found.worst_event().map(HealthEvent::in_words)
+        };
+        let (ok, warning) = (event("Ok", "fine", false), event("Warning", "slow", false));
+        let (error, expired) = (event("Error", "silent", false), event("Ok", "fine until noon", true));
+        assert_eq!(worst(&[error, warning.clone(), ok.clone()]).as_deref(), Some("silent"));
+        assert_eq!(worst(&[warning.clone(), expired, ok.clone()]).as_deref(), Some("fine until noon"));
+        assert_eq!(worst(&[ok.clone(), warning]).as_deref(), Some("slow"));
+        assert_eq!(worst(&[event("Error", "", false)]).as_deref(), Some("dog reports p as Error"));
+        assert_eq!(worst(&[ok]), None);
+        assert_eq!(worst(&[]), None);
+    }
 }

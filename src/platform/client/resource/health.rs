@@ -59,6 +59,34 @@ pub enum HealthSubject {
 }
 
 impl HealthSubject {
+    /// Returns the subject that evaluations name by kind and id; `None` for a kind or an id that is unknown.
+    ///
+    /// # Shape
+    /// The policy of a pattern's service has slashes in its name: a unit is what follows the last one. The node of an instance has its organization if
+    /// that is another one.
+    #[must_use]
+    pub fn of(entity: &str, id: &str) -> Option<Self> {
+        if entity == "org" {
+            return Some(Self::Org { org: id.to_owned() });
+        }
+        let (org, name) = id.split_once('/')?;
+        let (org, name) = (org.to_owned(), name.to_owned());
+        Some(match entity {
+            "node" => Self::Node { org, node: name },
+            "hagroup" => Self::Group { org, group: name },
+            "workload" => Self::Workload { org, policy: name },
+            "unit" => {
+                let (policy, unit) = name.rsplit_once('/')?;
+                Self::WorkloadUnit { org, policy: policy.to_owned(), unit: unit.to_owned() }
+            }
+            "instance" => {
+                let (policy, node) = name.split_once('@')?;
+                Self::Instance { org, policy: policy.to_owned(), node: node.to_owned() }
+            }
+            _ => return None,
+        })
+    }
+
     fn path(&self) -> Path {
         let policies = "business";
         match self {
@@ -119,6 +147,37 @@ impl Client {
             StatusCode::NOT_FOUND => Ok(None),
             status if status.is_success() => Ok(Some(())),
             _ => Err(response.unexpected()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subjects_are_read_from_the_ids_of_evaluations() {
+        for (entity, id, text) in [
+            ("org", "o", "organization o"),
+            ("node", "o/n", "node o/n"),
+            ("hagroup", "o/g", "HA group o/g"),
+            ("workload", "o/cam", "deployment policy o/cam"),
+            ("workload", "o/pattern/edge/cam", "deployment policy o/pattern/edge/cam"),
+            ("unit", "o/cam/g1", "unit g1 of deployment policy o/cam"),
+            ("unit", "o/pattern/edge/cam/all", "unit all of deployment policy o/pattern/edge/cam"),
+            ("instance", "o/cam@n1", "instance of deployment policy o/cam on node n1"),
+            ("instance", "o/cam@other/n1", "instance of deployment policy o/cam on node other/n1"),
+            (
+                "instance",
+                "o/pattern/edge/cam@other/n1",
+                "instance of deployment policy o/pattern/edge/cam on node other/n1",
+            ),
+        ] {
+            let subject = HealthSubject::of(entity, id).map(|subject| subject.to_string());
+            assert_eq!(subject.as_deref(), Some(text), "{entity} {id}");
+        }
+        for (entity, id) in [("planet", "o/n"), ("node", "n"), ("unit", "o/cam"), ("instance", "o/cam")] {
+            assert_eq!(HealthSubject::of(entity, id), None, "{entity} {id}");
         }
     }
 }
