@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use evenkeel_wire::agbot::plan::{PlanResponse, PlannedAction, PlannedWorkloadUnit};
+use evenkeel_wire::agbot::plan::{PlanResponse, PlannedWorkloadUnit};
 use serde_json::{Map, Value};
 
 use crate::context::{Context, Exchange, UserOptions};
@@ -199,7 +199,7 @@ fn text(plan: &PlanResponse, advice: &str) -> String {
             add(format_args!("  nodes: {removed}"));
         }
         for waiting in &part.blocked {
-            add(format_args!("  ! slot {} waits: {}", waiting.slot, waiting.reason));
+            add(format_args!("  {waiting}"));
         }
         if let Some(unplaced) = &part.unplaced {
             add(format_args!("  ! {unplaced}"));
@@ -217,18 +217,7 @@ fn text(plan: &PlanResponse, advice: &str) -> String {
     if !plan.complete {
         add(format_args!("  and more changes of this kind"));
     }
-    let count = |action| {
-        let changes = plan.workload_units.iter().flat_map(|part| &part.changes);
-        changes.filter(|change| change.action == action).count()
-    };
-    add(format_args!(
-        "plan: {} to create, {} to replace, {} to move, {} to restart, {} to stop",
-        count(PlannedAction::Create),
-        count(PlannedAction::Replace),
-        count(PlannedAction::Move),
-        count(PlannedAction::Restart),
-        count(PlannedAction::Stop)
-    ));
+    add(format_args!("plan: {}", plan.totals()));
     add(format_args!("token: {}", plan.token));
     text
 }

@@ -8,7 +8,7 @@ use evenkeel_ids::PolicyId;
 use evenkeel_planner_record::workload::RolloutAction;
 use evenkeel_status::present_state::{PresentState, present_state, token_of};
 use evenkeel_wire::agbot::action::ActionRequest;
-use evenkeel_wire::agbot::plan::{DependencyWrite, PlanResponse, PlannedAction};
+use evenkeel_wire::agbot::plan::{DependencyWrite, PlanResponse};
 use evenkeel_wire::exchange::deployment_policy::PostDeploymentPolicy;
 use evenkeel_wire::exchange::plan_approval::{ApprovalPlan, ApprovalWrite};
 use http::StatusCode;
@@ -123,7 +123,7 @@ async fn of_document(
     let id = PolicyId::new(org, policy);
     let planned = plan::plan_policy(&request.context, id, found, Some(document)).await?;
     let (lines, others) = bounded(lines_of(&planned));
-    Ok(ApprovalPlan { summary: summary_of(&planned), token: planned.token, lines, others, basis })
+    Ok(ApprovalPlan { summary: planned.totals(), token: planned.token, lines, others, basis })
 }
 
 /// Returns the plan of a write of a policy, line by line.
@@ -135,7 +135,7 @@ fn lines_of(plan: &PlanResponse) -> Vec<String> {
             lines.push(unit.name.clone());
         }
         lines.extend(unit.changes.iter().map(ToString::to_string));
-        lines.extend(unit.blocked.iter().map(|one| format!("! slot {} waits: {}", one.slot, one.reason)));
+        lines.extend(unit.blocked.iter().map(ToString::to_string));
         lines.extend(unit.unplaced.iter().map(|text| format!("! {text}")));
     }
     lines.extend(plan.warnings.iter().map(|text| format!("! {text}")));
@@ -143,21 +143,6 @@ fn lines_of(plan: &PlanResponse) -> Vec<String> {
         lines.push("and more changes of this kind".to_owned());
     }
     lines
-}
-
-fn summary_of(plan: &PlanResponse) -> String {
-    let count = |action| {
-        let changes = plan.workload_units.iter().flat_map(|unit| &unit.changes);
-        changes.filter(|change| change.action == action).count()
-    };
-    format!(
-        "{} to create, {} to replace, {} to move, {} to restart, {} to stop",
-        count(PlannedAction::Create),
-        count(PlannedAction::Replace),
-        count(PlannedAction::Move),
-        count(PlannedAction::Restart),
-        count(PlannedAction::Stop)
-    )
 }
 
 /// Plans a write that is about what the policy runs now.

@@ -27,29 +27,13 @@ pub(crate) struct StepView {
 
 impl StepView {
     fn new(part: &str, change: &PlannedChange) -> Self {
-        let location = match (&change.from, &change.to) {
-            (Some(from), Some(to)) if from == to => format!("on {to}"),
-            (Some(from), Some(to)) => format!("from {from} to {to}"),
-            (None, Some(node)) | (Some(node), None) => format!("on {node}"),
-            (None, None) => "on no node yet".to_owned(),
-        };
         Self {
-            action: verb(change.action),
+            action: change.action.word(),
             slot: change.slot.to_string(),
             part: part.to_owned(),
-            location,
+            location: change.location(),
             cause: change.reason.clone(),
         }
-    }
-}
-
-fn verb(action: PlannedAction) -> &'static str {
-    match action {
-        PlannedAction::Create => "create",
-        PlannedAction::Replace => "replace",
-        PlannedAction::Move => "move",
-        PlannedAction::Restart => "restart",
-        PlannedAction::Stop => "stop",
     }
 }
 
@@ -116,6 +100,7 @@ impl PlanView {
     pub(crate) fn new(planned: PlannedDocument, time_left: Option<String>) -> Self {
         let PlannedDocument { difference, policy, stops, is_planned, token } = planned;
         let is_policy = policy.is_some();
+        let totals = policy.as_ref().map(PlanResponse::totals).unwrap_or_default();
         let (parts, warnings, is_complete) = match policy {
             Some(PlanResponse { workload_units, warnings, complete, .. }) => {
                 (workload_units, warnings, complete)
@@ -127,7 +112,7 @@ impl PlanView {
         let all: Vec<(&PlannedWorkloadUnit, &PlannedChange)> = changes.collect();
         let name = |part: &PlannedWorkloadUnit| if is_alone { String::new() } else { part.name.clone() };
         Self {
-            totals: totals(&all),
+            totals,
             steps: all.iter().take(STEPS).map(|(part, change)| StepView::new(&name(part), change)).collect(),
             other_steps: all.len().saturating_sub(STEPS),
             parts: parts.into_iter().take(PARTS).map(PartView::new).collect(),
@@ -141,19 +126,6 @@ impl PlanView {
             token,
         }
     }
-}
-
-fn totals(changes: &[(&PlannedWorkloadUnit, &PlannedChange)]) -> String {
-    let all = [
-        PlannedAction::Create,
-        PlannedAction::Replace,
-        PlannedAction::Move,
-        PlannedAction::Restart,
-        PlannedAction::Stop,
-    ];
-    let count = |action| changes.iter().filter(|(_, change)| change.action == action).count();
-    let counts = all.into_iter().map(|action| format!("{} to {}", count(action), verb(action)));
-    counts.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -34,6 +34,17 @@ pub struct PlanResponse {
     pub warnings: Vec<String>,
 }
 
+impl PlanResponse {
+    /// Returns the number of changes of each kind in words.
+    #[must_use]
+    pub fn totals(&self) -> String {
+        let changes = || self.workload_units.iter().flat_map(|unit| &unit.changes);
+        let count = |action| changes().filter(|change| change.action == action).count();
+        let totals = PlannedAction::ALL.map(|action| format!("{} to {}", count(action), action.word()));
+        totals.join(", ")
+    }
+}
+
 /// Planned changes of a workload unit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -71,6 +82,23 @@ pub enum PlannedAction {
     Stop,
 }
 
+impl PlannedAction {
+    /// The kinds in the order in which they are counted.
+    pub const ALL: [Self; 5] = [Self::Create, Self::Replace, Self::Move, Self::Restart, Self::Stop];
+
+    /// Returns its word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Replace => "replace",
+            Self::Move => "move",
+            Self::Restart => "restart",
+            Self::Stop => "stop",
+        }
+    }
+}
+
 /// A change of one slot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -92,23 +120,28 @@ pub struct PlannedChange {
     pub elimination: BTreeMap<String, u64>,
 }
 
+impl PlannedChange {
+    /// Returns the nodes that it concerns, in words.
+    #[must_use]
+    pub fn location(&self) -> String {
+        match (&self.from, &self.to) {
+            (Some(from), Some(to)) if from == to => format!("on {to}"),
+            (Some(from), Some(to)) => format!("from {from} to {to}"),
+            (None, Some(node)) | (Some(node), None) => format!("on {node}"),
+            (None, None) => "on no node yet".to_owned(),
+        }
+    }
+}
+
 impl fmt::Display for PlannedChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (sign, verb) = match self.action {
-            PlannedAction::Create => ('+', "create"),
-            PlannedAction::Replace => ('~', "replace"),
-            PlannedAction::Move => ('>', "move"),
-            PlannedAction::Restart => ('~', "restart"),
-            PlannedAction::Stop => ('-', "stop"),
+        let sign = match self.action {
+            PlannedAction::Create => '+',
+            PlannedAction::Replace | PlannedAction::Restart => '~',
+            PlannedAction::Move => '>',
+            PlannedAction::Stop => '-',
         };
-        write!(f, "{sign} {verb} slot {} ", self.slot)?;
-        match (&self.from, &self.to) {
-            (Some(from), Some(to)) if from == to => write!(f, "on {to}")?,
-            (Some(from), Some(to)) => write!(f, "from {from} to {to}")?,
-            (None, Some(node)) | (Some(node), None) => write!(f, "on {node}")?,
-            (None, None) => f.write_str("on no node yet")?,
-        }
-        write!(f, ": {}", self.reason)
+        write!(f, "{sign} {} slot {} {}: {}", self.action.word(), self.slot, self.location(), self.reason)
     }
 }
 
@@ -120,6 +153,12 @@ pub struct PlannedBlock {
     pub slot: SlotName,
     /// Human-readable purpose.
     pub reason: String,
+}
+
+impl fmt::Display for PlannedBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "! slot {} waits: {}", self.slot, self.reason)
+    }
 }
 
 /// Most nodes of a write of several nodes.
@@ -193,4 +232,50 @@ pub struct PlannedStops {
     /// Those of them that are on the nodes of a write of several nodes; left out for other writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selected: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn plan(units: &Value) -> PlanResponse {
+        let plan = json!({"policy": "o/p", "token": "0a", "complete": true, "units": units});
+        serde_json::from_value(plan).expect("a plan")
+    }
+
+    #[test]
+    fn totals_count_the_changes_of_all_units() {
+        let changes = json!([
+            {"action": "create", "slot": 1, "reason": "r"}, {"action": "create", "slot": 2, "reason": "r"},
+            {"action": "move", "slot": 3, "reason": "r"},
+        ]);
+        let unit = |name: &str| json!({"name": name, "blocked": [], "changes": changes});
+        assert_eq!(
+            plan(&json!([unit("g1"), unit("g2")])).totals(),
+            "4 to create, 0 to replace, 2 to move, 0 to restart, 0 to stop"
+        );
+        assert!(plan(&json!([])).totals().starts_with("0 to create, 0 to replace"));
+    }
+
+    #[test]
+    fn words_of_actions_are_those_of_the_format() {
+        for action in PlannedAction::ALL {
+            assert_eq!(json!(action), action.word());
+        }
+    }
+
+    #[test]
+    fn changes_are_lines_with_their_nodes() {
+        let shown = |action: &str, from: Option<&str>, to: Option<&str>| {
+            let change = json!({"action": action, "slot": 1, "from": from, "to": to, "reason": "r"});
+            serde_json::from_value::<PlannedChange>(change).expect("a change").to_string()
+        };
+        assert_eq!(shown("create", None, None), "+ create slot 1 on no node yet: r");
+        assert_eq!(shown("replace", Some("n"), Some("n")), "~ replace slot 1 on n: r");
+        assert_eq!(shown("move", Some("n"), Some("m")), "> move slot 1 from n to m: r");
+        assert_eq!(shown("restart", Some("n"), Some("n")), "~ restart slot 1 on n: r");
+        assert_eq!(shown("stop", Some("n"), None), "- stop slot 1 on n: r");
+    }
 }
