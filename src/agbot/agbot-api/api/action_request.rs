@@ -16,12 +16,7 @@ impl Input<AgbotRequest> for ActionRequest {
 
     fn read(sent: Sent) -> Result<ActionRequest, Refusal> {
         let is_forced = is_forced(sent.uri.query().unwrap_or_default())?;
-        let mut read = ActionRequest::default();
-        if !sent.body.is_empty() {
-            let value = serde_json::from_slice(&sent.body)
-                .map_err(|error| Refusal::invalid_input(format!("the body is not JSON: {error}")))?;
-            read = of_body(value).map_err(|error| Refusal::invalid_input(error.to_string()))?;
-        }
+        let mut read = if sent.body.is_empty() { ActionRequest::default() } else { sent.members(of_body)? };
         read.force = is_forced.or(read.force);
         Ok(read)
     }

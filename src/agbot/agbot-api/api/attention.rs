@@ -8,6 +8,7 @@ use evenkeel_agbot_store::acknowledgement::{self as acknowledgements, Acknowledg
 use evenkeel_agbot_store::event::{self as events, EventRow};
 use evenkeel_api::{BodyKind, Content, Input, Refusal};
 use evenkeel_domain::object::{Members, Object};
+use evenkeel_domain::orchestration::MembersError;
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner_record::stable_hash::stable_hash;
 use evenkeel_store::retry;
@@ -44,25 +45,22 @@ impl Input<AgbotRequest> for PutAcknowledgement {
     const KIND: BodyKind = BodyKind::Raw;
 
     fn read(sent: Sent) -> Result<PutAcknowledgement, Refusal> {
-        const MEMBERS: Members = known(&["reason"]);
-        let value: Value = serde_json::from_slice(&sent.body)
-            .map_err(|error| Refusal::invalid_input(format!("the body is not JSON: {error}")))?;
-        let read = || {
-            let mut body = Object::open(String::new(), value, &MEMBERS)?;
-            match body.text("reason", LONGEST_REASON)? {
-                Some(text) if text.trim().is_empty() => Err(body.broken("reason", "must not be empty")),
-                Some(text) if text.contains('\0') => {
-                    Err(body.broken("reason", "must not hold a NUL character"))
-                }
-                Some(text) => Ok(PutAcknowledgement { reason: text }),
-                None => Err(body.broken("reason", "must be given")),
-            }
-        };
-        read().map_err(|error| Refusal::invalid_input(error.to_string()))
+        sent.members(of_body)
     }
 
     fn body() -> Content {
         Content::read::<PutAcknowledgement>()
+    }
+}
+
+fn of_body(value: Value) -> Result<PutAcknowledgement, MembersError> {
+    const MEMBERS: Members = known(&["reason"]);
+    let mut body = Object::open(String::new(), value, &MEMBERS)?;
+    match body.text("reason", LONGEST_REASON)? {
+        Some(text) if text.trim().is_empty() => Err(body.broken("reason", "must not be empty")),
+        Some(text) if text.contains('\0') => Err(body.broken("reason", "must not hold a NUL character")),
+        Some(text) => Ok(PutAcknowledgement { reason: text }),
+        None => Err(body.broken("reason", "must be given")),
     }
 }
 

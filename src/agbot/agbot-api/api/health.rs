@@ -38,9 +38,7 @@ impl Input<AgbotRequest> for Report {
     const KIND: BodyKind = BodyKind::Raw;
 
     fn read(sent: Sent) -> Result<Report, Refusal> {
-        let value = serde_json::from_slice(&sent.body)
-            .map_err(|error| Refusal::invalid_input(format!("the body is not JSON: {error}")))?;
-        HealthReport::read(value).map(Report).map_err(|error| Refusal::invalid_input(error.to_string()))
+        sent.members(HealthReport::read).map(Report)
     }
 
     fn body() -> Content {

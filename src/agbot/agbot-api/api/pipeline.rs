@@ -10,10 +10,12 @@ use evenkeel_agbot::Context;
 use evenkeel_api::{
     ApiRequest, AuditedOperation, BodyKind, Call, CodeForm, Endpoint, Input, PathValues, Refusal, Run,
 };
+use evenkeel_domain::orchestration::MembersError;
 use evenkeel_http_server::middleware::Client;
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 
@@ -49,6 +51,30 @@ pub(super) struct Sent {
     pub(super) uri: Uri,
     /// Empty unless the input has a body.
     pub(super) body: Bytes,
+}
+
+impl Sent {
+    /// Reads a JSON body member by member.
+    ///
+    /// # Errors
+    /// 400 when it is not JSON, or with the first member that breaks a rule.
+    pub(super) fn members<T>(
+        &self,
+        read: impl FnOnce(Value) -> Result<T, MembersError>,
+    ) -> Result<T, Refusal> {
+        let body = serde_json::from_slice(&self.body)
+            .map_err(|error| Refusal::invalid_input(format!("the body is not JSON: {error}")))?;
+        read(body).map_err(|error| Refusal::invalid_input(error.to_string()))
+    }
+
+    /// Reads a JSON body of a type; `noun`: what it is, with its article.
+    ///
+    /// # Errors
+    /// 400 when it is something else.
+    pub(super) fn document<T: DeserializeOwned>(&self, noun: &str) -> Result<T, Refusal> {
+        serde_json::from_slice(&self.body)
+            .map_err(|error| Refusal::invalid_input(format!("the body is not {noun}: {error}")))
+    }
 }
 
 impl ApiRequest for AgbotRequest {

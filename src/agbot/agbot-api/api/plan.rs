@@ -46,12 +46,10 @@ impl Input<AgbotRequest> for PolicyToPlan {
         if sent.body.is_empty() {
             return Ok(PolicyToPlan(None));
         }
-        let refused = |error: serde_json::Error| {
-            Refusal::invalid_input(format!("the body is not a deployment policy: {error}"))
-        };
+        let noun = "a deployment policy";
         // The shape is that of a write; what is planned is the document itself.
-        serde_json::from_slice::<PostDeploymentPolicy>(&sent.body).map_err(refused)?;
-        serde_json::from_slice(&sent.body).map(|document| PolicyToPlan(Some(document))).map_err(refused)
+        sent.document::<PostDeploymentPolicy>(noun)?;
+        sent.document(noun).map(|document| PolicyToPlan(Some(document)))
     }
 
     fn body() -> Content {

@@ -39,10 +39,7 @@ impl Input<AgbotRequest> for WriteToApprove {
     const KIND: BodyKind = BodyKind::Raw;
 
     fn read(sent: Sent) -> Result<WriteToApprove, Refusal> {
-        let request = serde_json::from_slice(&sent.body).map(WriteToApprove);
-        request.map_err(|error| {
-            Refusal::invalid_input(format!("the body is not a request for an approval: {error}"))
-        })
+        sent.document("a request for an approval").map(WriteToApprove)
     }
 
     fn body() -> Content {

@@ -14,10 +14,11 @@ use evenkeel_ids::{GroupId, NodeId, OrgId, PolicyId};
 use evenkeel_planner_model::event::Event;
 use evenkeel_planner_model::model::Model;
 use evenkeel_planner_record::facts::{Availability, HaGroupFacts, NodeFacts, NodePolicyFacts};
+use evenkeel_planner_record::node_record::NodeRecord;
 use evenkeel_wire::agbot::plan::{DependencyWrite, MOST_NODES, PlannedStops, PlannedStopsResponse};
 use evenkeel_wire::exchange::node_tag::NodeTag;
 use http::StatusCode;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::permission::{Permission, right};
 use super::pipeline::{AgbotRequest, Op, Sent};
@@ -31,8 +32,7 @@ impl Input<AgbotRequest> for WriteToPlan {
     const KIND: BodyKind = BodyKind::Raw;
 
     fn read(sent: Sent) -> Result<WriteToPlan, Refusal> {
-        let write = serde_json::from_slice(&sent.body).map(WriteToPlan);
-        write.map_err(|error| Refusal::invalid_input(format!("the body is not a write to plan: {error}")))
+        sent.document("a write to plan").map(WriteToPlan)
     }
 
     fn body() -> Content {
@@ -107,15 +107,29 @@ fn events(
     org: &str,
     write: DependencyWrite,
 ) -> Result<(Vec<Event>, Option<BTreeSet<NodeId>>), Refusal> {
-    match write {
+    let known = |node: &str| {
+        let id = NodeId::new(org, node);
+        model.node(&id).filter(|_| written.shows(&id)).ok_or_else(|| no_node(&id))
+    };
+    let event = match write {
         DependencyWrite::Nodes { nodes, availability, property } => {
             let change = NodesChange::read(availability.as_deref(), property)?;
             let nodes: BTreeSet<NodeId> = nodes.iter().map(|node| NodeId::new(org, node)).collect();
             let events = change.events(model, written, &nodes)?;
-            Ok((events, Some(nodes)))
+            return Ok((events, Some(nodes)));
         }
-        write => Ok((vec![event(model, written, org, write)?], None)),
-    }
+        DependencyWrite::NodePolicy { node, policy } => node_policy_event(known(&node)?, policy)?,
+        DependencyWrite::UserInput { node, user_input } => {
+            let mut node = known(&node)?.facts.clone();
+            node.user_input = user_input.into_iter().map(Value::Object).collect();
+            Event::NodeChanged { node: Box::new(node) }
+        }
+        DependencyWrite::HaGroup { group, members } => {
+            ha_group_event(model, written, GroupId::new(org, &group), members)?
+        }
+        DependencyWrite::Settings { settings } => settings_event(model, written, org, settings)?,
+    };
+    Ok((vec![event], None))
 }
 
 /// A change of several nodes.
@@ -126,7 +140,6 @@ struct NodesChange {
 
 impl NodesChange {
     fn read(availability: Option<&str>, property: Option<NodeTag>) -> Result<Self, Refusal> {
-        let invalid = |why: String| Refusal::new(StatusCode::BAD_REQUEST, why);
         let known = availability.map(Availability::from_word);
         if known == Some(None) {
             let words = Availability::NAMES.join(", ");
@@ -149,8 +162,7 @@ impl NodesChange {
         nodes: &BTreeSet<NodeId>,
     ) -> Result<Vec<Event>, Refusal> {
         if nodes.is_empty() || nodes.len() > MOST_NODES {
-            let text = format!("nodes must name 1 to {MOST_NODES} nodes");
-            return Err(Refusal::new(StatusCode::BAD_REQUEST, text));
+            return Err(invalid(format!("nodes must name 1 to {MOST_NODES} nodes")));
         }
         let mut events = Vec::new();
         for node in nodes {
@@ -168,59 +180,44 @@ impl NodesChange {
     }
 }
 
-/// Returns the write of one object as the event that follows it.
-fn event(model: &Model, written: &SeenNodes, org: &str, write: DependencyWrite) -> Result<Event, Refusal> {
-    let invalid = |why: String| Refusal::new(StatusCode::BAD_REQUEST, why);
-    let known = |node: &str| {
-        let id = NodeId::new(org, node);
-        let record = model.node(&id).filter(|_| written.shows(&id));
-        record.ok_or_else(|| no_node(&id))
+/// Returns the replacement or the removal of the policy of a node.
+fn node_policy_event(record: &NodeRecord, policy: Option<Map<String, Value>>) -> Result<Event, Refusal> {
+    let mut facts = match policy {
+        Some(policy) => facts::node_policy(&Value::Object(policy)),
+        None => NodePolicyFacts::default(),
     };
-    Ok(match write {
-        DependencyWrite::Nodes { .. } => {
-            return Err(invalid("nodes is a write of several objects".to_owned()));
+    if let Some(error) = &facts.unreadable {
+        return Err(invalid(format!("policy: {error}")));
+    }
+    // Its agent writes them again at once.
+    for property in record.properties().into_iter().flat_map(|before| before.iter()) {
+        if is_node_property(&property.name) && !facts.policy.properties.has(&property.name) {
+            let added = facts.policy.properties.add(property.clone());
+            added.map_err(|error| invalid(error.to_string()))?;
         }
-        DependencyWrite::NodePolicy { node, policy } => {
-            let record = known(&node)?;
-            let read = policy.map_or_else(
-                || Ok(NodePolicyFacts::default()),
-                |policy| {
-                    let read = facts::node_policy(&Value::Object(policy));
-                    read.unreadable.clone().map_or(Ok(read), |error| Err(invalid(format!("policy: {error}"))))
-                },
-            );
-            let mut facts = read?;
-            // Its agent writes them again at once.
-            for property in record.properties().into_iter().flat_map(|before| before.iter()) {
-                if is_node_property(&property.name) && !facts.policy.properties.has(&property.name) {
-                    facts
-                        .policy
-                        .properties
-                        .add(property.clone())
-                        .map_err(|error| invalid(error.to_string()))?;
-                }
-            }
-            Event::NodePolicyChanged { node: record.facts.id.clone(), policy: Some(Box::new(facts)) }
-        }
-        DependencyWrite::UserInput { node, user_input } => {
-            let mut node = known(&node)?.facts.clone();
-            node.user_input = user_input.into_iter().map(Value::Object).collect();
-            Event::NodeChanged { node: Box::new(node) }
-        }
-        DependencyWrite::HaGroup { group, members } => {
-            ha_group_event(model, written, GroupId::new(org, &group), members)?
-        }
-        DependencyWrite::Settings { .. } if !written.is_all() => {
-            let message = format!("an administrator of organization '{org}' is needed");
-            return Err(Refusal::new(StatusCode::FORBIDDEN, message));
-        }
-        DependencyWrite::Settings { settings } => {
-            let patched = model.org_settings(org).clone().patched(Value::Object(settings));
-            let settings = Box::new(patched.map_err(|error| invalid(error.to_string()))?);
-            let org: OrgId = org.parse().map_err(|_| invalid(format!("'{org}' is no organization")))?;
-            Event::OrgSettingsChanged { org, settings }
-        }
-    })
+    }
+    Ok(Event::NodePolicyChanged { node: record.facts.id.clone(), policy: Some(Box::new(facts)) })
+}
+
+/// Returns the change of the settings of an organization, by an administrator.
+fn settings_event(
+    model: &Model,
+    written: &SeenNodes,
+    org: &str,
+    settings: Map<String, Value>,
+) -> Result<Event, Refusal> {
+    if !written.is_all() {
+        let message = format!("an administrator of organization '{org}' is needed");
+        return Err(Refusal::new(StatusCode::FORBIDDEN, message));
+    }
+    let patched = model.org_settings(org).clone().patched(Value::Object(settings));
+    let settings = Box::new(patched.map_err(|error| invalid(error.to_string()))?);
+    let org: OrgId = org.parse().map_err(|_| invalid(format!("'{org}' is no organization")))?;
+    Ok(Event::OrgSettingsChanged { org, settings })
+}
+
+fn invalid(rule: String) -> Refusal {
+    Refusal::new(StatusCode::BAD_REQUEST, rule)
 }
 
 fn no_node(id: &NodeId) -> Refusal {

@@ -30,9 +30,7 @@ impl Input<AgbotRequest> for PutSavedView {
     const KIND: BodyKind = BodyKind::Raw;
 
     fn read(sent: Sent) -> Result<PutSavedView, Refusal> {
-        let value = serde_json::from_slice(&sent.body)
-            .map_err(|error| Refusal::invalid_input(format!("the body is not JSON: {error}")))?;
-        let read = of_body(value).map_err(|error| Refusal::invalid_input(error.to_string()))?;
+        let read = sent.members(of_body)?;
         if let Some(filter) = &read.filter {
             list_page::parsed(filter)?;
         }
