@@ -52,6 +52,19 @@ pub async fn list_acknowledgements(
     Ok(rows.collect())
 }
 
+/// Lists the organizations with acknowledgements.
+pub async fn list_orgs(conn: &mut PgConnection) -> Result<Vec<String>, StoreError> {
+    let rows = sqlx::query_scalar!(
+        "-- acknowledgement.list_orgs
+        SELECT DISTINCT org
+        FROM acknowledgement
+        ORDER BY org"
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
+}
+
 /// Stores an acknowledgement, in the place of an earlier one of the same problem.
 pub async fn upsert_acknowledgement(
     tx: &mut PgConnection,
@@ -146,6 +159,7 @@ mod tests {
         assert_eq!(list_acknowledgements(&mut tx, "acks", at(6)).await.unwrap(), all);
         assert_eq!(list_acknowledgements(&mut tx, "acks", at(11)).await.unwrap(), all[1..]);
         assert!(list_acknowledgements(&mut tx, "other", at(6)).await.unwrap().is_empty());
+        assert!(list_orgs(&mut tx).await.unwrap().contains(&"acks".to_owned()));
         let matters = ["a", "b", "c"];
         assert_eq!(delete_acknowledgements(&mut tx, "acks", &matters, at(4)).await.unwrap(), 1);
         delete_expired(&mut tx, at(14)).await.unwrap();
@@ -153,5 +167,6 @@ mod tests {
         delete_expired(&mut tx, at(15)).await.unwrap();
         assert!(list_acknowledgements(&mut tx, "acks", at(6)).await.unwrap().is_empty());
         delete_acknowledgements_of(&mut tx, "acks").await.unwrap();
+        assert!(!list_orgs(&mut tx).await.unwrap().contains(&"acks".to_owned()));
     }
 }

@@ -45,6 +45,7 @@ pub mod facts {
     pub use crate::observe::facts::{deployment_policy, ha_group, instant, node, node_policy};
 }
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use evenkeel_client::Client;
@@ -65,7 +66,7 @@ use observe::lookup::RecordReader;
 use observe::statistics::StatisticsReader;
 use observe::status::{AwaitedPoller, HeartbeatReader, StatusPoller};
 use outbox::Deliverer;
-use purge::{HistoryPurge, LogPurge};
+use purge::{AcknowledgementPurge, HistoryPurge, LogPurge};
 use serve::OrganizationServer;
 
 /// A running agbot.
@@ -74,6 +75,7 @@ pub struct Agbot {
     context: Arc<Context>,
     workers: Workers,
     tasks: TaskTracker,
+    shutdown: CancellationToken,
 }
 
 impl Agbot {
@@ -117,8 +119,17 @@ impl Agbot {
         tasks.spawn(workers.run(Deliverer::new(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(HubChecks::new(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(HistoryPurge(context.clone()), shutdown.clone()));
-        tasks.spawn(workers.run(LogPurge(context.clone()), shutdown));
-        Ok(Agbot { context, workers, tasks })
+        tasks.spawn(workers.run(LogPurge(context.clone()), shutdown.clone()));
+        Ok(Agbot { context, workers, tasks, shutdown })
+    }
+
+    /// Removes acknowledgements of problems that are gone, from now on and until the agbot stops.
+    ///
+    /// # Shape
+    /// `problems`: returns the ids of the problems of an organization, or none while some of them may be unknown.
+    pub fn purge_acknowledgements(&self, problems: fn(&Context, &str) -> Option<BTreeSet<String>>) {
+        let purge = AcknowledgementPurge { context: self.context.clone(), problems };
+        self.tasks.spawn(self.workers.run(purge, self.shutdown.clone()));
     }
 
     /// Returns the handles that the agbot's workers share.

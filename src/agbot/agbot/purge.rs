@@ -1,5 +1,6 @@
 //! Removes old history and old rows of the log of changed records.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,10 @@ const PERIOD: Duration = Duration::from_secs(1_800);
 const LOG_PERIOD: Duration = Duration::from_secs(60);
 /// Minimum retention of rows of the log. An agbot that did not read for longer reads all records.
 const LOG_RETENTION: Duration = Duration::from_secs(300);
+
+const ACKNOWLEDGEMENT_PERIOD: Duration = Duration::from_secs(30);
+/// Minimum age of an acknowledgement that is removed: the agbot may not know yet of a problem that another one knows of.
+const ACKNOWLEDGEMENT_GRACE: SignedDuration = SignedDuration::from_secs(60);
 
 /// Expired health events that are removed at once.
 const EXPIRED_EVENTS: i64 = 1_000;
@@ -50,6 +55,45 @@ impl Worker for LogPurge {
 
     fn pause(&self) -> Duration {
         LOG_PERIOD
+    }
+}
+
+/// Removes the acknowledgements of problems that are gone: when one comes back, it is a new one.
+pub(crate) struct AcknowledgementPurge {
+    pub(crate) context: Arc<Context>,
+    /// Returns the ids of the problems of an organization; none while some of them may be unknown.
+    pub(crate) problems: fn(&Context, &str) -> Option<BTreeSet<String>>,
+}
+
+impl Worker for AcknowledgementPurge {
+    type Error = StoreError;
+    const NAME: &'static str = "acknowledgement_purge";
+
+    async fn pass(&mut self) -> Result<(), StoreError> {
+        let database = &self.context.database;
+        let orgs = database.read(async |connection| acknowledgement::list_orgs(connection).await).await?;
+        for org in orgs {
+            let Some(problems) = (self.problems)(&self.context, &org) else { continue };
+            let now = self.context.now();
+            let made_before = now - ACKNOWLEDGEMENT_GRACE;
+            database
+                .read(async |connection| {
+                    let rows = acknowledgement::list_acknowledgements(connection, &org, now).await?;
+                    let gone = rows.iter().filter(|row| !problems.contains(&row.matter));
+                    let gone: Vec<&str> = gone.map(|row| row.matter.as_str()).collect();
+                    if !gone.is_empty() {
+                        acknowledgement::delete_acknowledgements(connection, &org, &gone, made_before)
+                            .await?;
+                    }
+                    Ok::<_, StoreError>(())
+                })
+                .await?;
+        }
+        Ok(())
+    }
+
+    fn pause(&self) -> Duration {
+        ACKNOWLEDGEMENT_PERIOD
     }
 }
 

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::actions::failed;
 use super::done;
-use super::fleet::matters;
+use super::fleet::{MATTERS, matters};
 use super::parameters::known;
 use super::path::MatterPath;
 use super::permission::{Permission, right};
@@ -31,9 +31,6 @@ use crate::shown::workload_shape::time;
 
 /// How long an acknowledgement lasts at most.
 const LIFETIME: SignedDuration = SignedDuration::from_hours(7 * 24);
-
-/// Time after which an acknowledgement of a problem that is gone is removed: another agbot may not know of the problem yet.
-const GRACE: SignedDuration = SignedDuration::from_secs(60);
 
 /// Acknowledgements of an organization.
 const MOST: usize = 1_000;
@@ -81,13 +78,20 @@ fn key(matter: &FleetMatter) -> MatterKey {
     (matter.kind.clone(), matter.subject.clone(), matter.group.clone())
 }
 
-/// Gives the problems that a caller sees their ids: those that they have for readers who see everything.
+/// Gives the problems that a caller sees their ids: those of `all`, as readers see them who see everything, or else their own.
 fn identify(mut shown: Vec<FleetMatter>, all: &[FleetMatter]) -> Vec<FleetMatter> {
     let ids: BTreeMap<MatterKey, String> = all.iter().map(|one| (key(one), digest(one))).collect();
     for matter in &mut shown {
         matter.id = ids.get(&key(matter)).cloned().unwrap_or_else(|| digest(matter));
     }
     shown
+}
+
+/// Returns the ids of the problems of an organization; none while some of them may be unknown.
+pub(super) fn problems(context: &Context, org: &str) -> Option<BTreeSet<String>> {
+    // An agbot that has not read everything knows of few problems, and a full list leaves some out.
+    let all = context.reading.is_loaded().then(|| matters(context, org, &SeenNodes::All))?;
+    (all.len() < MATTERS).then(|| all.iter().map(digest).collect())
 }
 
 /// Returns the problems of an organization that a caller sees, in the order of those who can resolve them, with their acknowledgements;
@@ -98,26 +102,15 @@ fn identify(mut shown: Vec<FleetMatter>, all: &[FleetMatter]) -> Vec<FleetMatter
 pub(super) async fn acknowledged(
     context: &Context,
     org: &str,
-    (shown, all): (Vec<FleetMatter>, Vec<FleetMatter>),
+    (shown, seen): (Vec<FleetMatter>, &SeenNodes),
 ) -> Result<Vec<FleetMatter>, Refusal> {
+    let all = if seen.is_all() { Vec::new() } else { matters(context, org, &SeenNodes::All) };
     let mut shown = identify(shown, &all);
     let rows = list(context, org).await.map_err(|error| unreadable(&error))?;
-    let current: BTreeSet<String> = all.iter().map(digest).collect();
-    let mut known: BTreeMap<String, Acknowledgement> = BTreeMap::new();
-    let mut gone = Vec::new();
-    for row in rows {
-        if current.contains(&row.matter) {
-            known.insert(row.matter.clone(), shape(&row));
-        } else {
-            gone.push(row.matter);
-        }
-    }
-    // An agbot that has not read everything knows of few problems.
-    if !gone.is_empty() && context.reading.is_loaded() {
-        forget(context, org, &gone).await.map_err(|error| failed(&error))?;
-    }
+    let mut known: BTreeMap<&str, Acknowledgement> =
+        rows.iter().map(|row| (row.matter.as_str(), shape(row))).collect();
     for matter in &mut shown {
-        matter.acknowledged = known.remove(&matter.id);
+        matter.acknowledged = known.remove(matter.id.as_str());
     }
     let rank = |role: &str| ROLES.iter().position(|one| *one == role).unwrap_or(ROLES.len());
     shown.sort_by_key(|matter| (matter.acknowledged.is_some(), rank(&matter.role)));
@@ -130,16 +123,6 @@ async fn list(context: &Context, org: &str) -> Result<Vec<AcknowledgementRow>, A
         .database
         .read(async |connection| acknowledgements::list_acknowledgements(connection, org, now).await);
     Ok(rows.await?)
-}
-
-/// Removes the acknowledgements of problems that are gone: when one comes back, it is a new one.
-async fn forget(context: &Context, org: &str, gone: &[String]) -> Result<(), AgbotError> {
-    let until = context.now() - GRACE;
-    let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
-    let deleted = context.database.read(async |connection| {
-        acknowledgements::delete_acknowledgements(connection, org, &gone, until).await
-    });
-    deleted.await.map(drop).map_err(AgbotError::from)
 }
 
 fn shape(row: &AcknowledgementRow) -> Acknowledgement {

@@ -38,7 +38,7 @@ use crate::shown::{SeenNodes, hidden};
 const MOST_POLICIES: i64 = 100;
 const POLICIES: u16 = 25;
 /// Matters of an overview.
-const MATTERS: usize = 100;
+pub(super) const MATTERS: usize = 100;
 
 impl NamedQuery for FleetNodesQuery {
     const KNOWN: Members =
@@ -145,9 +145,7 @@ pub(super) async fn get_fleet_overview(
     let seen = permission.into_proof();
     let mut found = kept.overview.get(&seen, org.clone(), || Ok(overview(&context, &org, &seen)))?;
     let shown = std::mem::take(&mut found.attention);
-    // Readers who do not see all problems, or not all of them, get the same ids.
-    let all = if seen.is_all() { shown.clone() } else { matters(&context, &org, &SeenNodes::All) };
-    found.attention = attention::acknowledged(&context, &org, (shown, all)).await?;
+    found.attention = attention::acknowledged(&context, &org, (shown, &seen)).await?;
     Ok(Json(found))
 }
 

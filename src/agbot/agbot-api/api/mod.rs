@@ -113,12 +113,15 @@ impl AgbotApi {
 
     /// From now on the agbot serves requests; a second call changes nothing.
     pub fn open(&self, agbot: &Agbot) {
-        let _ = self.running.set(Running {
+        let running = Running {
             context: agbot.context().clone(),
             notes: Arc::default(),
             newest_events: Arc::default(),
             kept: Arc::default(),
-        });
+        };
+        if self.running.set(running).is_ok() {
+            agbot.purge_acknowledgements(attention::problems);
+        }
     }
 
     /// Returns true if the agbot runs and has read everything it serves at least once.
