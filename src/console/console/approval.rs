@@ -4,7 +4,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use evenkeel_wire::exchange::plan_approval::{ApprovalWrite, RequestPlanApproval};
 
 use crate::failure::Failure;
-use crate::layout::encoded;
+use crate::layout::address_of;
 use crate::reads::ROOT_ORG;
 use crate::session::Reader;
 
@@ -22,6 +22,6 @@ pub(crate) async fn request(
 ) -> Result<Response, Failure> {
     let body = RequestPlanApproval { write, reason: reason.to_owned(), expires_seconds: None };
     let created = reader.client.request_plan_approval(org, &body).await?;
-    let page = format!("/console/orgs/{}/approvals/{}", encoded(org), encoded(&created.id));
+    let page = address_of(org, &["approvals", &created.id]);
     Ok(Redirect::to(&page).into_response())
 }

@@ -7,7 +7,7 @@ use evenkeel_wire::agbot::orchestration::{OrchestrationEvent, OrchestrationEvent
 use crate::command_line::word;
 use crate::failure::Failure;
 use crate::form::Form;
-use crate::layout::{bare_name, encoded, with_fields};
+use crate::layout::{address_of, bare_name, with_fields};
 use crate::reads::Account;
 use crate::session::Reader;
 
@@ -80,7 +80,7 @@ impl HealthTarget {
 
     /// Returns the address of its page.
     pub(crate) fn href(&self) -> String {
-        with_fields(&format!("/console/orgs/{}/health", encoded(&self.org)), self.parts())
+        with_fields(&address_of(&self.org, &["health"]), self.parts())
     }
 
     /// Returns the arguments of a command that name it.

@@ -41,6 +41,12 @@ pub(crate) fn encoded(name: &str) -> String {
     utf8_percent_encode(name, NAME).to_string()
 }
 
+/// Returns the address of a page of an organization, of which the segments are names.
+pub(crate) fn address_of(org: &str, segments: &[&str]) -> String {
+    let below = segments.iter().map(|segment| format!("/{}", encoded(segment)));
+    format!("/console/orgs/{}{}", encoded(org), below.collect::<String>())
+}
+
 /// Returns fields as a query without its question mark; those with an empty value are left out.
 pub(crate) fn query_of<'f>(fields: impl IntoIterator<Item = (&'f str, &'f str)>) -> String {
     let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
@@ -132,7 +138,7 @@ struct Live<'a> {
 /// # Shape
 /// The page renews itself when something has happened in the organization.
 pub(crate) fn show(reader: &Reader, org: &str, tab: Tab, title: &str, body: &impl Template) -> Response {
-    let stream = format!("/console/orgs/{}/live", encoded(org));
+    let stream = address_of(org, &["live"]);
     let main = markup(&Live { stream: &stream, body: &markup(body) });
     framed(StatusCode::OK, title, Some(&reader.session.name()), &column(org, tab), &main)
 }
@@ -149,7 +155,7 @@ pub(crate) fn show_still(
 }
 
 fn column(org: &str, tab: Tab) -> Markup {
-    let base = format!("/console/orgs/{}", encoded(org));
+    let base = address_of(org, &[]);
     let tabs = Tab::ALL.into_iter().map(|(one, path, text)| (path, text, one == tab)).collect();
     markup(&Column { org, base, tabs })
 }
@@ -215,6 +221,8 @@ mod tests {
         for (name, address) in [("edge-1", "edge-1"), ("a/b", "a%2Fb"), ("<ü>", "%3C%C3%BC%3E")] {
             assert_eq!(encoded(name), address);
         }
+        assert_eq!(address_of("o", &[]), "/console/orgs/o");
+        assert_eq!(address_of("ü", &["nodes", "a/b c"]), "/console/orgs/%C3%BC/nodes/a%2Fb%20c");
         assert_eq!(bare_name("o", "o/n"), "n");
         assert_eq!(bare_name("o", "other/n"), "other/n");
         assert_eq!(bare_name("o", "oo/n"), "oo/n");

@@ -4,7 +4,7 @@ use evenkeel_wire::agbot::fleet::FleetNode;
 use evenkeel_wire::agbot::orchestration::WorkloadStatus;
 
 use super::catalog::Action;
-use crate::layout::{encoded, with_fields};
+use crate::layout::{address_of, with_fields};
 
 /// A control of a page.
 pub(crate) struct Control {
@@ -17,7 +17,7 @@ pub(crate) struct Control {
 impl Control {
     fn new(org: &str, name: &str, parts: &[(&str, &str)], objection: &str) -> Self {
         let text = Action::find(name).map_or("", |action| action.title);
-        let address = format!("/console/orgs/{}/do/{name}", encoded(org));
+        let address = address_of(org, &["do", name]);
         Self { text, href: with_fields(&address, parts.iter().copied()), objection: objection.to_owned() }
     }
 

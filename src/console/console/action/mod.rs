@@ -13,7 +13,7 @@ use evenkeel_wire::exchange::plan_approval::ApprovalWrite;
 use crate::approval;
 use crate::failure::Failure;
 use crate::form::{Form, Query};
-use crate::layout::{self, Tab, encoded, with_fields};
+use crate::layout::{self, Tab, address_of, with_fields};
 use crate::session::Reader;
 
 use catalog::{Action, Target};
@@ -91,7 +91,7 @@ pub(crate) async fn carry_out(
         return Ok(done(&reader, action, &target, refused));
     }
     // A page that is loaded again must not carry the action out again.
-    let path = format!("/console/orgs/{}/do/{}/done", encoded(&org), action.name);
+    let path = address_of(&org, &["do", action.name, "done"]);
     Ok(Redirect::to(&with_fields(&path, target.parts())).into_response())
 }
 
@@ -136,11 +136,11 @@ fn tab(target: &Target) -> Tab {
 }
 
 fn back_to(target: &Target) -> String {
-    let base = format!("/console/orgs/{}", encoded(&target.org));
-    match target {
-        Target { group: Some(group), .. } => format!("{base}/groups/{}", encoded(group)),
-        Target { policy: Some(policy), .. } => format!("{base}/policies/{}", encoded(policy)),
-        Target { node: Some(node), .. } => format!("{base}/nodes/{}", encoded(node)),
-        _ => format!("{base}/now"),
-    }
+    let segments: &[&str] = match target {
+        Target { group: Some(group), .. } => &["groups", group],
+        Target { policy: Some(policy), .. } => &["policies", policy],
+        Target { node: Some(node), .. } => &["nodes", node],
+        _ => &["now"],
+    };
+    address_of(&target.org, segments)
 }

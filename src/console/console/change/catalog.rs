@@ -3,7 +3,7 @@
 use super::field::Field;
 use crate::form::Form;
 use crate::health_target::HealthTarget;
-use crate::layout::{Tab, encoded};
+use crate::layout::{Tab, address_of};
 
 /// What a change does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -231,13 +231,12 @@ impl Change {
 
     /// Returns the page to which the change belongs.
     pub(super) fn back(&self, org: &str, form: &Form) -> String {
-        let base = format!("/console/orgs/{}", encoded(org));
         match self.effect {
-            Effect::CreateUser | Effect::RemoveUser => format!("{base}/users"),
+            Effect::CreateUser | Effect::RemoveUser => address_of(org, &["users"]),
             Effect::SetRole | Effect::SetPassword | Effect::CreateKey | Effect::RemoveKey => {
-                format!("{base}/users/{}", encoded(form.exact("user")))
+                address_of(org, &["users", form.exact("user")])
             }
-            Effect::Set => format!("{base}/settings"),
+            Effect::Set => address_of(org, &["settings"]),
             Effect::ReportHealth | Effect::SuppressHealth => HealthTarget::read(org, form).href(),
         }
     }

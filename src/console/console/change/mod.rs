@@ -22,7 +22,7 @@ use http::request::Parts;
 use crate::Console;
 use crate::failure::Failure;
 use crate::form::{Form, Query};
-use crate::layout::{self, Place, encoded, with_fields};
+use crate::layout::{self, Place, address_of, with_fields};
 use crate::login;
 use crate::plan_token::token_of;
 use crate::session::{self, Reader};
@@ -255,7 +255,7 @@ fn address<'f>(
     is_plan: bool,
 ) -> String {
     let step = is_plan.then_some((STEP, PLAN));
-    with_fields(&format!("/console/orgs/{}/change/{change}", encoded(org)), fields.chain(step))
+    with_fields(&address_of(org, &["change", change]), fields.chain(step))
 }
 
 #[derive(Template)]
@@ -362,8 +362,8 @@ pub(crate) async fn send(
             // A page that is loaded again must not carry the change out again.
             let fields = wanted.change.fields.iter().filter(|field| field.is_object());
             let fields = fields.map(|field| (field.name, query.exact(field.name)));
-            let done = format!("{}/done", wanted.change.name);
-            Ok(Redirect::to(&address(&org, &done, fields, false)).into_response())
+            let done = address_of(&org, &["change", wanted.change.name, "done"]);
+            Ok(Redirect::to(&with_fields(&done, fields)).into_response())
         }
         Ok(Outcome::Key(key)) => {
             Ok(wanted.respond(StatusCode::OK, &KeyPage { key: &key, back: wanted.back() }))

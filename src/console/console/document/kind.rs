@@ -3,7 +3,7 @@
 use evenkeel_client::{DocumentPath, Resource};
 use evenkeel_ids::NodeId;
 
-use crate::layout::{Tab, encoded};
+use crate::layout::{Tab, address_of};
 
 /// A kind of document that keeps revisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -120,19 +120,18 @@ impl Revisable {
     /// Returns the address below which its pages are.
     pub(crate) fn href(&self) -> String {
         let Self { kind, org, name } = self;
-        format!("/console/orgs/{}/documents/{}/{}", encoded(org), kind.segment(), encoded(name))
+        address_of(org, &["documents", kind.segment(), name])
     }
 
     /// Returns the address of the page that the object of the document has; empty if it has none.
     pub(crate) fn object_href(&self) -> String {
-        let base = format!("/console/orgs/{}", encoded(&self.org));
         let path = match self.kind {
             RevisableKind::DeploymentPolicy => "policies",
             RevisableKind::HaGroup => "groups",
             RevisableKind::NodePolicy | RevisableKind::NodeSettings => "nodes",
             _ => return String::new(),
         };
-        format!("{base}/{path}/{}", encoded(&self.name))
+        address_of(&self.org, &[path, &self.name])
     }
 
     pub(crate) fn path(&self) -> DocumentPath {

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::command_line::word;
 use crate::failure::Failure;
 use crate::form::Form;
-use crate::layout::{self, Tab, bare_name, encoded};
+use crate::layout::{self, Tab, address_of, bare_name};
 use crate::moment::Moment;
 use crate::reads::{self, Account};
 use crate::session::Reader;
@@ -39,9 +39,8 @@ pub(crate) struct MatterGroup {
 
 impl Matter {
     pub(crate) fn new(org: &str, matter: FleetMatter, account: &Account, now: Timestamp) -> Self {
-        let base = format!("/console/orgs/{}", encoded(org));
         let name = bare_name(org, &matter.subject).to_owned();
-        let of_policy = || format!("{base}/policies/{}", encoded(&name));
+        let of_policy = || address_of(org, &["policies", &name]);
         let (title, href) = match matter.kind.as_str() {
             "rollout-paused" => ("Rollout paused", of_policy()),
             "update-paused" => ("Update paused", of_policy()),
@@ -50,7 +49,7 @@ impl Matter {
             "instances-missing" => ("Instances missing", of_policy()),
             "policy-without-effect" => ("Document without effect", String::new()),
             "policy-questionable" => ("Document with a probable mistake", String::new()),
-            _ => ("Node down", format!("{base}/nodes/{}", encoded(&name))),
+            _ => ("Node down", address_of(org, &["nodes", &name])),
         };
         let is_of_node = matter.kind == "node-down";
         // A user sees the own nodes only, and may acknowledge what concerns them.
@@ -66,7 +65,7 @@ impl Matter {
             href,
             role: role_in_words(&matter.role),
             since: Moment::known(matter.since.as_deref(), now),
-            action: format!("{base}/attention/{}", encoded(&matter.id)),
+            action: address_of(org, &["attention", &matter.id]),
             acknowledged: matter.acknowledged.map(|one| {
                 let at = Moment::new(&one.at, now);
                 (one, at)
@@ -128,8 +127,7 @@ pub(super) async fn show(
         None => format!("hzn agbot attention acknowledge {} --because REASON", word(&id)),
         Some(_) => format!("hzn agbot attention withdraw {}", word(&id)),
     };
-    let page =
-        Page { base: format!("/console/orgs/{}", encoded(&org)), matter, command, longest: LONGEST_REASON };
+    let page = Page { base: address_of(&org, &[]), matter, command, longest: LONGEST_REASON };
     Ok(layout::show(&reader, &org, Tab::Now, "Acknowledge", &page))
 }
 
@@ -150,7 +148,7 @@ pub(super) async fn carry_out(
         let reason = form.require("reason")?.trim().to_owned();
         reader.client.acknowledge(&org, &id, &PutAcknowledgement { reason }).await?;
     }
-    Ok(Redirect::to(&format!("/console/orgs/{}/now", encoded(&org))).into_response())
+    Ok(Redirect::to(&address_of(&org, &["now"])).into_response())
 }
 
 #[cfg(test)]

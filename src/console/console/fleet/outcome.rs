@@ -12,7 +12,7 @@ use super::plan::{PlannedNode, SelectionPlan};
 use super::selection::{AT_ONCE, Selection};
 use crate::failure::Failure;
 use crate::form::{Form, Query};
-use crate::layout::{self, Tab, encoded, with_fields};
+use crate::layout::{self, Tab, address_of, encoded, with_fields};
 use crate::progress::Progress;
 use crate::reads;
 use crate::session::Reader;
@@ -71,7 +71,7 @@ struct Request {
 
 impl Request {
     fn read(org: &str, form: &Form) -> Result<Self, Failure> {
-        let base = format!("/console/orgs/{}", encoded(org));
+        let base = address_of(org, &[]);
         let (chosen, selection) = (ChosenChange::read(form)?, Selection::read(form)?);
         Ok(Self { org: org.to_owned(), base, selection, chosen })
     }

@@ -10,7 +10,7 @@ use super::selection::{Choice, choice_of};
 use crate::command_line::word;
 use crate::failure::Failure;
 use crate::form::{Form, Query};
-use crate::layout::{self, Tab, encoded, with_fields};
+use crate::layout::{self, Tab, address_of, with_fields};
 use crate::reads::{self, Account};
 use crate::session::Reader;
 
@@ -51,7 +51,7 @@ pub(crate) async fn of_page(
 }
 
 fn links(org: &str, views: &[SavedView], choice: &Choice, account: &Account) -> ViewLinks {
-    let base = format!("/console/orgs/{}", encoded(org));
+    let base = address_of(org, &[]);
     let link = |view: &SavedView| {
         let selection = choice_of_view(view);
         let mut about = vec![selection.options()];
@@ -112,7 +112,7 @@ async fn form_page(reader: &Reader, org: &str, form: &Form, error: String) -> Re
     let name = form.owned("view").unwrap_or_default();
     let shown = if name.is_empty() { "NAME".to_owned() } else { word(&name) };
     let page = NewPage {
-        base: format!("/console/orgs/{}", encoded(org)),
+        base: address_of(org, &[]),
         command: format!("hzn exchange view save {shown} {}", choice.options()),
         choice,
         count: found.count.unwrap_or_default(),
@@ -134,7 +134,7 @@ pub(super) async fn save(reader: Reader, Path(org): Path<String>, form: Form) ->
     }
     match reader.client.put_saved_view(&org, name, &view).await.map_err(Failure::from) {
         Ok(_) => {
-            let base = format!("/console/orgs/{}", encoded(&org));
+            let base = address_of(&org, &[]);
             Ok(Redirect::to(&choice_of(&form).list(&base)).into_response())
         }
         // A name with a mistake is shown with it, so that it can be corrected.
@@ -164,7 +164,7 @@ pub(super) async fn show_removal(
     let view = found.into_iter().find(|view| view.name == name);
     let view = view.ok_or_else(|| Failure::Missing(format!("the view {name} does not exist")))?;
     let page = RemovePage {
-        base: format!("/console/orgs/{}", encoded(&org)),
+        base: address_of(&org, &[]),
         command: format!("hzn exchange view remove {}", word(name)),
         view,
     };
@@ -178,7 +178,7 @@ pub(super) async fn remove(reader: Reader, Path(org): Path<String>, form: Form) 
         let text = format!("the view {name} does not exist, or belongs to another user");
         return Err(Failure::Missing(text));
     }
-    Ok(Redirect::to(&format!("/console/orgs/{}/nodes", encoded(&org))).into_response())
+    Ok(Redirect::to(&address_of(&org, &["nodes"])).into_response())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::moment::Moment;
 use crate::failure::Failure;
-use crate::layout::{encoded, show_alone};
+use crate::layout::{address_of, show_alone};
 use crate::reads::{self, Account};
 use crate::session::Reader;
 
@@ -34,10 +34,9 @@ pub(crate) async fn show(reader: Reader) -> Result<Response, Failure> {
         is_own: key.id == reader.session.key_id,
         id: key.id,
     });
-    let (org, user) = (encoded(&reader.session.org), encoded(&reader.session.user));
     let page = Page {
         account: reads::account(&reader).await?,
-        user: format!("/console/orgs/{org}/users/{user}"),
+        user: address_of(&reader.session.org, &["users", &reader.session.user]),
         sessions: sessions.collect(),
     };
     Ok(show_alone(&reader, "Account", &page))

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use super::moment::Moment;
 use crate::failure::Failure;
 use crate::form::{Form, Query};
-use crate::layout::{self, Tab, encoded, query_of};
+use crate::layout::{self, Tab, address_of, query_of};
 use crate::reads;
 use crate::session::Reader;
 
@@ -48,9 +48,9 @@ pub(crate) async fn show(
     let is_first = after.is_none();
     let query = PlanApprovalsQuery { state: state.clone(), after, limit: Some(PAGE) };
     let found = reader.client.plan_approvals(&org, &query).await?;
-    let (base, now) = (base(&org), Timestamp::now());
+    let now = Timestamp::now();
     let rows = found.approvals.into_iter().map(|approval| ApprovalRow {
-        href: format!("{base}/{}", encoded(&approval.id)),
+        href: address_of(&org, &["approvals", &approval.id]),
         created: Moment::new(&approval.created_at, now),
         approval,
     });
@@ -104,9 +104,8 @@ pub(crate) async fn show_one(
     let is_own = approval.requester == account.name;
     let decisions = decisions(&approval, is_own, account.administrates(&org), &account.name);
     let now = Timestamp::now();
-    let policy_href = approval.policy.as_deref().map_or_else(String::new, |policy| {
-        format!("/console/orgs/{}/policies/{}", encoded(&org), encoded(policy))
-    });
+    let policy_href =
+        approval.policy.as_deref().map_or_else(String::new, |policy| address_of(&org, &["policies", policy]));
     let page = OnePage {
         plan: approval.plan.clone().unwrap_or_default(),
         created: Moment::new(&approval.created_at, now),
@@ -212,11 +211,7 @@ pub(crate) async fn decide(
 
 /// Leads to the page of a request: a page that is loaded again must not decide again.
 fn to_one(org: &str, id: &str) -> Response {
-    Redirect::to(&format!("{}/{}", base(org), encoded(id))).into_response()
-}
-
-fn base(org: &str) -> String {
-    format!("/console/orgs/{}/approvals", encoded(org))
+    Redirect::to(&address_of(org, &["approvals", id])).into_response()
 }
 
 #[cfg(test)]

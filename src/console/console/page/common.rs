@@ -2,7 +2,7 @@
 
 use evenkeel_wire::agbot::common::{CommonCause, CommonCauses};
 
-use crate::layout::{encoded, with_fields};
+use crate::layout::{address_of, with_fields};
 
 /// A value that nodes have in common.
 pub(crate) struct CommonRow {
@@ -42,7 +42,7 @@ impl CommonTable {
 
 impl CommonRow {
     fn new(org: &str, cause: CommonCause, (failing, whole): (u64, u64)) -> Self {
-        let base = format!("/console/orgs/{}/nodes", encoded(org));
+        let base = address_of(org, &["nodes"]);
         let href = match cause.kind.as_str() {
             "ha-group" => with_fields(&base, [("group", cause.value.as_str())]),
             "property" if is_plain(&cause.name) && !cause.value.contains('"') => {

@@ -8,7 +8,7 @@ use evenkeel_wire::page::PageQuery;
 use crate::document::{self, Revisable, RevisableKind};
 use crate::failure::Failure;
 use crate::form::Query;
-use crate::layout::{self, Tab, bare_name, encoded, query_of};
+use crate::layout::{self, Tab, address_of, bare_name, query_of};
 use crate::session::Reader;
 
 /// Names of a page.
@@ -23,9 +23,8 @@ struct KindsPage {
 
 /// Lists the kinds.
 pub(crate) async fn show_kinds(reader: Reader, Path(org): Path<String>) -> Result<Response, Failure> {
-    let base = format!("/console/orgs/{}/documents", encoded(&org));
     let href = |kind: RevisableKind| match kind.resource() {
-        Some(_) => format!("{base}/{}", kind.segment()),
+        Some(_) => address_of(&org, &["documents", kind.segment()]),
         None => Revisable::new(kind, &org, &org).href(),
     };
     let kinds = RevisableKind::ALL.into_iter().map(|kind| (kind.plural(), href(kind))).collect();

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::moment::Moment;
 use crate::failure::Failure;
 use crate::form::Query;
-use crate::layout::{self, Tab, bare_name, encoded};
+use crate::layout::{self, Tab, address_of, bare_name};
 use crate::reads;
 use crate::session::Reader;
 
@@ -27,7 +27,6 @@ pub(crate) struct EventRow {
 
 impl EventRow {
     pub(crate) fn new(org: &str, event: AgbotEvent, now: Timestamp) -> Self {
-        let base = format!("/console/orgs/{}", encoded(org));
         let of = [
             ("node", "nodes", &event.node),
             ("group", "groups", &event.ha_group),
@@ -35,7 +34,7 @@ impl EventRow {
         ];
         let subjects = of.into_iter().filter_map(|(kind, path, name)| {
             let name = bare_name(org, name.as_deref()?).to_owned();
-            let href = format!("{base}/{path}/{}", encoded(&name));
+            let href = address_of(org, &[path, &name]);
             // What belongs to another organization has no page here.
             let href = if name.contains('/') { String::new() } else { href };
             Some((kind, name, href))

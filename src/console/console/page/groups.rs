@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::moment::Moment;
 use crate::failure::Failure;
 use crate::form::Query;
-use crate::layout::{self, Tab, encoded, query_of};
+use crate::layout::{self, Tab, address_of, query_of};
 use crate::session::Reader;
 
 struct GroupRow {
@@ -59,7 +59,7 @@ pub(crate) async fn show(
     };
     let found = reader.client.ha_groups_page(&org, &query).await?;
     let groups = found.node_groups.into_iter().map(|group| GroupRow {
-        href: format!("/console/orgs/{}/groups/{}", encoded(&org), encoded(&group.name)),
+        href: address_of(&org, &["groups", &group.name]),
         description: group.description,
         members: group.members,
         changed: Moment::new(&group.last_updated, now),

@@ -17,7 +17,7 @@ use crate::change::{ChangeLink, SYSTEM};
 use crate::failure::Failure;
 use crate::form::{Form, Query};
 use crate::health_target::{self, HealthTarget};
-use crate::layout::{self, Tab, encoded, with_fields};
+use crate::layout::{self, Tab, address_of, with_fields};
 use crate::reads;
 use crate::session::Reader;
 
@@ -279,8 +279,7 @@ fn as_agbot_event(event: OrchestrationEvent) -> AgbotEvent {
 
 /// Returns the page of the object itself, with its text.
 fn object(target: &HealthTarget) -> Option<(&'static str, String)> {
-    let base = format!("/console/orgs/{}", encoded(&target.org));
-    let of = |path: &str, name: &str| format!("{base}/{path}/{}", encoded(name));
+    let of = |path: &str, name: &str| address_of(&target.org, &[path, name]);
     match (&target.policy, &target.node, &target.group) {
         (Some(policy), ..) => Some(("The deployment policy", of("policies", policy))),
         (None, Some(node), _) if !node.contains('/') => Some(("The node", of("nodes", node))),

@@ -13,7 +13,7 @@ use jiff::tz::TimeZone;
 use super::moment::Moment;
 use crate::failure::Failure;
 use crate::form::{Form, Query};
-use crate::layout::{self, Tab, bare_name, encoded, query_of};
+use crate::layout::{self, Tab, address_of, bare_name, query_of};
 use crate::reads;
 use crate::session::Reader;
 
@@ -254,7 +254,7 @@ fn link(org: &str, path: &str, name: &str) -> Link {
     let text = bare_name(org, name).to_owned();
     // What belongs to another organization has no page here.
     let is_own = !text.contains('/');
-    let href = format!("/console/orgs/{}/{path}/{}", encoded(org), encoded(&text));
+    let href = address_of(org, &[path, &text]);
     Link { text, href: if is_own { href } else { String::new() } }
 }
 

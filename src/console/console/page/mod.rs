@@ -35,7 +35,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use evenkeel_pages::Cache;
 use http::{HeaderMap, StatusCode};
 
-use crate::layout::{self, encoded, find_asset};
+use crate::layout::{self, address_of, find_asset};
 use crate::moment;
 use crate::reads::ROOT_ORG;
 use crate::session::{Reader, to_login};
@@ -46,15 +46,13 @@ pub(crate) async fn home(reader: Option<Reader>) -> Response {
         None => to_login("/console"),
         // Root looks after all organizations.
         Some(reader) if reader.session.org == ROOT_ORG => Redirect::to("/console/orgs").into_response(),
-        Some(reader) => {
-            Redirect::to(&format!("/console/orgs/{}/now", encoded(&reader.session.org))).into_response()
-        }
+        Some(reader) => Redirect::to(&address_of(&reader.session.org, &["now"])).into_response(),
     }
 }
 
 /// Leads to the first page of an organization.
 pub(crate) async fn org_home(Path(org): Path<String>) -> Response {
-    Redirect::to(&format!("/console/orgs/{}/now", encoded(&org))).into_response()
+    Redirect::to(&address_of(&org, &["now"])).into_response()
 }
 
 /// Shows that there is no such page.

@@ -18,7 +18,7 @@ use super::node_parts::{NodeFigures, NodeInstance, figures, instances, timeline}
 use crate::action::Control;
 use crate::document::{Revisable, RevisableKind};
 use crate::failure::Failure;
-use crate::layout::{self, Tab, bare_name, encoded, with_fields};
+use crate::layout::{self, Tab, address_of, bare_name, with_fields};
 use crate::reads;
 use crate::session::Reader;
 
@@ -84,11 +84,10 @@ pub(crate) async fn show(
     )?;
     let record = record.ok_or_else(|| Failure::Missing(format!("the node {node} does not exist")))?;
     let objection = account.objection(&org, Some(&record.owner));
-    let base = format!("/console/orgs/{}", encoded(&org));
     let policies = reasons.into_iter().map(|reason| {
         let policy = bare_name(&org, reason.policy.as_str()).to_owned();
         let placement = reason.placement();
-        let href = format!("{base}/policies/{}", encoded(&policy));
+        let href = address_of(&org, &["policies", &policy]);
         let why = with_fields(&format!("{href}/why"), [("node", name.as_str())]);
         let is_foreign = policy.contains('/');
         PolicyRow {
@@ -110,14 +109,14 @@ pub(crate) async fn show(
         group_href: fleet
             .group
             .as_deref()
-            .map(|group| format!("{base}/groups/{}", encoded(group)))
+            .map(|group| address_of(&org, &["groups", group]))
             .unwrap_or_default(),
         policies: policies.collect(),
         instances: instances(&org, status.as_ref(), &tasks),
         figures: figures(&settings.status, now),
         placement: placement_of(&settings),
         events: timeline(&org, events, &changes, TIMELINE, now),
-        history_href: with_fields(&format!("{base}/history"), [("node", name.as_str())]),
+        history_href: with_fields(&address_of(&org, &["history"]), [("node", name.as_str())]),
         controls: Control::of_node(&org, &name, &fleet, &objection),
         documents: [RevisableKind::NodePolicy, RevisableKind::NodeSettings]
             .map(|kind| Revisable::new(kind, &org, &name).href()),

@@ -12,7 +12,7 @@ use super::moment::Moment;
 use crate::failure::Failure;
 use crate::fleet::{self, CHANGES, Choice, Completion, ViewLinks, choice_of};
 use crate::form::Query;
-use crate::layout::{self, Tab, bare_name, encoded, query_of};
+use crate::layout::{self, Tab, address_of, bare_name, query_of};
 use crate::reads;
 use crate::session::Reader;
 
@@ -30,7 +30,7 @@ pub(crate) struct NodeRow {
 impl NodeRow {
     pub(crate) fn new(org: &str, node: FleetNode, now: Timestamp) -> Self {
         let name = bare_name(org, &node.node).to_owned();
-        let href = format!("/console/orgs/{}/nodes/{}", encoded(org), encoded(&name));
+        let href = address_of(org, &["nodes", &name]);
         Self { name, href, seen: Moment::known(node.last_heartbeat.as_deref(), now), node }
     }
 }
@@ -120,7 +120,7 @@ pub(crate) async fn show(
     let (views, completion) =
         tokio::try_join!(fleet::of_page(&reader, &org, &choice, &account), Completion::read(&reader, &org))?;
     let page = Page {
-        base: format!("/console/orgs/{}", encoded(&org)),
+        base: address_of(&org, &[]),
         common: common.map(|common| CommonTable::new(&org, common)),
         is_first: query.after.is_none(),
         objection: account.role_objection(),

@@ -15,7 +15,7 @@ use super::events::EventRow;
 use super::rollouts::{RolloutRow, UpdateRow};
 use crate::failure::Failure;
 use crate::fleet::attention::{Matter, MatterGroup, grouped};
-use crate::layout::{self, Tab, encoded};
+use crate::layout::{self, Tab, address_of};
 use crate::progress::Progress;
 use crate::reads;
 use crate::session::Reader;
@@ -113,7 +113,7 @@ pub(crate) async fn show(reader: Reader, Path(org): Path<String>) -> Result<Resp
     let domains = if is_divided || has_capacity { domains.domains } else { Vec::new() };
     let page = Page {
         org: &org,
-        base: format!("/console/orgs/{}", encoded(&org)),
+        base: address_of(&org, &[]),
         overview,
         groups,
         acknowledged,

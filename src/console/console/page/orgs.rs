@@ -4,7 +4,7 @@ use askama::Template;
 use axum::response::Response;
 
 use crate::failure::Failure;
-use crate::layout::{encoded, show_alone};
+use crate::layout::{address_of, show_alone};
 use crate::reads::{self, ROOT_ORG};
 use crate::session::Reader;
 
@@ -21,7 +21,7 @@ pub(crate) async fn show(reader: Reader) -> Result<Response, Failure> {
     // The shared organization is listed for all, and its nodes only for root.
     let readable = found.into_iter().filter(|(org, _)| org == own || own == ROOT_ORG);
     let orgs = readable.map(|(org, label)| {
-        let href = format!("/console/orgs/{}/now", encoded(&org));
+        let href = address_of(&org, &["now"]);
         (org, label, href)
     });
     let page = Page { orgs: orgs.collect() };

@@ -7,7 +7,7 @@ use evenkeel_wire::agbot::fleet::{FleetPoliciesQuery, FleetPolicy};
 
 use crate::failure::Failure;
 use crate::form::Query;
-use crate::layout::{self, Tab, bare_name, encoded, query_of};
+use crate::layout::{self, Tab, address_of, bare_name, query_of};
 use crate::reads;
 use crate::session::Reader;
 
@@ -51,7 +51,7 @@ pub(crate) async fn show(
     let found = reads::policies(&reader, &org, &query).await?;
     let policies = found.policies.into_iter().map(|policy| {
         let name = bare_name(&org, &policy.policy).to_owned();
-        let href = format!("/console/orgs/{}/policies/{}", encoded(&org), encoded(&name));
+        let href = address_of(&org, &["policies", &name]);
         PolicyRow { name, href, policy }
     });
     let page = Page {

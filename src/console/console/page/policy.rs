@@ -15,7 +15,7 @@ use crate::action::Control;
 use crate::document::{Revisable, RevisableKind};
 use crate::failure::Failure;
 use crate::form::Query;
-use crate::layout::{self, Tab, bare_name, encoded, with_fields};
+use crate::layout::{self, Tab, address_of, bare_name, with_fields};
 use crate::reads;
 use crate::session::Reader;
 
@@ -99,7 +99,7 @@ pub(crate) async fn show(
         reads::events(&reader, &org, &events),
         reads::account(&reader),
     )?;
-    let href = format!("/console/orgs/{}/policies/{}", encoded(&org), encoded(&name));
+    let href = address_of(&org, &["policies", &name]);
     let owner = stored.as_ref().map(|stored| stored.owner.as_str());
     // Rollouts are changed by administrators and deployers, not by owners.
     let [objection, of_rollouts] = [owner, None].map(|owner| account.policy_objection((&org, &name), owner));
@@ -126,7 +126,7 @@ pub(crate) async fn show(
         parts: parts.collect(),
         events: events.into_iter().map(|event| EventRow::new(&org, event, now)).collect(),
         controls: Control::of_policy(&org, &name, &status, (&objection, &of_rollouts)),
-        rollout_href: format!("/console/orgs/{}/rollouts/{}", encoded(&org), encoded(&name)),
+        rollout_href: address_of(&org, &["rollouts", &name]),
         href,
         objection,
         status,
@@ -150,7 +150,7 @@ fn instance_row(org: &str, policy: &str, instance: &Instance, now: Timestamp) ->
     let is_linked = node != "?" && bare_name(org, &node) == node && !node.contains('/');
     let linked = |address: String| if is_linked { address } else { String::new() };
     InstanceRow {
-        href: linked(format!("/console/orgs/{}/nodes/{}", encoded(org), encoded(&node))),
+        href: linked(address_of(org, &["nodes", &node])),
         why: linked(with_fields(&format!("{policy}/why"), [("node", node.as_str())])),
         since: Moment::known(instance.since.as_deref(), now),
         instance: instance.clone(),

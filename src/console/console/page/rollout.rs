@@ -11,7 +11,7 @@ use super::common::CommonTable;
 use super::moment::Moment;
 use crate::action::Control;
 use crate::failure::Failure;
-use crate::layout::{self, Tab, encoded};
+use crate::layout::{self, Tab, address_of};
 use crate::reads;
 use crate::session::Reader;
 
@@ -114,7 +114,7 @@ struct StepRow {
 impl StepRow {
     fn new(org: &str, step: RolloutStep, now: Timestamp) -> Self {
         let is_linked = !step.node.is_empty() && step.node != "?" && !step.node.contains('/');
-        let href = format!("/console/orgs/{}/nodes/{}", encoded(org), encoded(&step.node));
+        let href = address_of(org, &["nodes", &step.node]);
         Self {
             href: if is_linked { href } else { String::new() },
             started: Moment::known(step.started_at.as_deref(), now),
@@ -158,7 +158,7 @@ pub(crate) async fn show(
         detail;
     let objection = account.policy_objection((&org, &policy), None);
     let page = Page {
-        policy_href: format!("/console/orgs/{}/policies/{}", encoded(&org), encoded(&policy)),
+        policy_href: address_of(&org, &["policies", &policy]),
         controls: Control::each_of_rollout(&org, &policy, &state, &objection),
         started: Moment::known(started_at.as_deref(), now),
         time: time_left.map(TimeBar::new),

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::moment::Moment;
 use crate::action::Control;
 use crate::failure::Failure;
-use crate::layout::{self, Tab, bare_name, encoded};
+use crate::layout::{self, Tab, address_of, bare_name};
 pub(crate) use crate::progress::Progress;
 use crate::reads::{self, Account};
 use crate::session::Reader;
@@ -33,7 +33,6 @@ pub(crate) struct RolloutRow {
 
 impl RolloutRow {
     pub(crate) fn new(org: &str, rollout: Rollout, account: &Account, now: Timestamp) -> Self {
-        let base = format!("/console/orgs/{}", encoded(org));
         let policy = bare_name(org, rollout.policy.as_str()).to_owned();
         let state = match (&rollout.state, rollout.rollback.is_some()) {
             (RolloutState::Updating, false) => "updating",
@@ -45,9 +44,9 @@ impl RolloutRow {
         };
         let failed = u32::try_from(rollout.failed.len()).unwrap_or(u32::MAX);
         Self {
-            href: format!("{base}/rollouts/{}", encoded(&policy)),
-            policy_href: format!("{base}/policies/{}", encoded(&policy)),
-            group_href: format!("{base}/groups/{}", encoded(rollout.group.name())),
+            href: address_of(org, &["rollouts", &policy]),
+            policy_href: address_of(org, &["policies", &policy]),
+            group_href: address_of(org, &["groups", rollout.group.name()]),
             group: rollout.group.name().to_owned(),
             target: rollout.target,
             state,
@@ -91,8 +90,8 @@ impl UpdateRow {
     pub(crate) fn new(org: &str, update: WorkloadUpdate, now: Timestamp) -> Self {
         let policy = bare_name(org, update.policy.as_str()).to_owned();
         Self {
-            policy_href: format!("/console/orgs/{}/policies/{}", encoded(org), encoded(&policy)),
-            href: format!("/console/orgs/{}/rollouts/{}", encoded(org), encoded(&policy)),
+            policy_href: address_of(org, &["policies", &policy]),
+            href: address_of(org, &["rollouts", &policy]),
             progress: Progress::new(update.update.done, update.update.total, update.update.failed),
             started: Moment::known(update.update.started_at.as_deref(), now),
             update,

@@ -14,7 +14,7 @@ use crate::administration::{self, objection_to_creation, role_in_words};
 use crate::change::ChangeLink;
 use crate::failure::Failure;
 use crate::form::Query;
-use crate::layout::{self, Place, Tab, bare_name, encoded, query_of};
+use crate::layout::{self, Place, Tab, address_of, bare_name, query_of};
 use crate::reads;
 use crate::session::Reader;
 
@@ -34,7 +34,7 @@ impl UserRow {
     fn new(org: &str, id: &str, user: UserResponse, now: Timestamp) -> Self {
         let name = bare_name(org, id).to_owned();
         Self {
-            href: format!("/console/orgs/{}/users/{}", encoded(org), encoded(&name)),
+            href: address_of(org, &["users", &name]),
             role: role_in_words(&user),
             changed: Moment::new(&user.last_updated, now),
             changed_by: user.updated_by,

@@ -8,7 +8,7 @@ use evenkeel_wire::agbot::orchestration::{ExplainQuery, PlacementExplanation};
 use super::funnel::FunnelStage;
 use crate::failure::Failure;
 use crate::form::Query;
-use crate::layout::{self, Tab, encoded};
+use crate::layout::{self, Tab, address_of};
 use crate::reads;
 use crate::session::Reader;
 
@@ -36,7 +36,7 @@ pub(crate) async fn show(
     };
     let mut found = reads::explanation(&reader, (&org, &policy), &query).await?;
     let page = Page {
-        href: format!("/console/orgs/{}/policies/{}", encoded(&org), encoded(&policy)),
+        href: address_of(&org, &["policies", &policy]),
         policy: policy.clone(),
         node: query.node.unwrap_or_default(),
         unit: found.workload_unit.clone(),
