@@ -9,6 +9,7 @@ mod administration;
 mod approval;
 mod change;
 mod command_line;
+mod constraint;
 mod cross_site;
 mod document;
 mod dot_segment;

@@ -2,6 +2,7 @@
 
 use evenkeel_wire::agbot::known_properties::{KnownProperties, KnownPropertiesQuery, KnownProperty};
 
+use crate::constraint::is_plain;
 use crate::failure::Failure;
 use crate::session::Reader;
 
@@ -60,11 +61,6 @@ fn of_property(property: &KnownProperty) -> Vec<(String, String)> {
         })
     });
     comparisons.collect()
-}
-
-/// Returns whether a name can be written in a constraint as it is.
-fn is_plain(name: &str) -> bool {
-    !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter))
 }
 
 #[cfg(test)]

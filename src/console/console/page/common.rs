@@ -2,6 +2,7 @@
 
 use evenkeel_wire::agbot::common::{CommonCause, CommonCauses};
 
+use crate::constraint::is_plain;
 use crate::layout::{address_of, with_fields};
 
 /// A value that nodes have in common.
@@ -69,11 +70,6 @@ impl CommonRow {
     pub(crate) fn is_strong(&self) -> bool {
         self.cause.by_chance < 0.05
     }
-}
-
-/// Returns whether a name can be written in a constraint as it is.
-fn is_plain(name: &str) -> bool {
-    !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter))
 }
 
 #[cfg(test)]
