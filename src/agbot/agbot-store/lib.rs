@@ -4,6 +4,7 @@
 
 pub mod acknowledgement;
 pub mod agreement;
+pub mod approval;
 pub mod blocklist;
 pub mod change;
 pub mod claim;

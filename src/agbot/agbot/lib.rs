@@ -40,6 +40,11 @@ pub use serve::ServingAgbot;
 pub use settings::{AgbotSettings, NewOrgs, OtherAgbotsRule};
 pub use snapshot::{Counts, Snapshot};
 
+/// Events about approvals of plans.
+pub mod approvals {
+    pub use crate::observe::approvals::{ApprovalStep, approval_event};
+}
+
 /// Documents of the exchange as the facts that the planner decides by.
 pub mod facts {
     pub use crate::observe::facts::{deployment_policy, ha_group, instant, node, node_policy};
@@ -60,6 +65,7 @@ use checks::HubChecks;
 use lease::LeaseKeeper;
 use mailbox::Mailbox;
 use observe::ExchangeObserver;
+use observe::approvals::ApprovalExpiry;
 use observe::condition::ConditionRecorder;
 use observe::log::LogTail;
 use observe::lookup::RecordReader;
@@ -107,6 +113,7 @@ impl Agbot {
         tasks.spawn(engine::run(context.clone(), inputs, shutdown.clone()));
         tasks.spawn(workers.run(LeaseKeeper::new(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(ExchangeObserver(context.clone()), shutdown.clone()));
+        tasks.spawn(workers.run(ApprovalExpiry(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(AwaitedPoller::new(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(StatusPoller(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(HeartbeatReader(context.clone()), shutdown.clone()));

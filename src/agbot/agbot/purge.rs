@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_agbot_store::{acknowledgement, agreement, change, claim, event, health, history, rollout};
+use evenkeel_agbot_store::{
+    acknowledgement, agreement, approval, change, claim, event, health, history, rollout,
+};
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::{StoreError, retry};
 use jiff::{SignedDuration, Timestamp};
@@ -19,6 +21,9 @@ const LOG_RETENTION: Duration = Duration::from_secs(300);
 const ACKNOWLEDGEMENT_PERIOD: Duration = Duration::from_secs(30);
 /// Minimum age of an acknowledgement that is removed: the agbot may not know yet of a problem that another one knows of.
 const ACKNOWLEDGEMENT_GRACE: SignedDuration = SignedDuration::from_secs(60);
+/// Retention of what is recorded about a request for an approval after its time is over: longer than that of the request in the exchange, so
+/// that no step is recorded again.
+const APPROVAL_RETENTION: Duration = Duration::from_secs(100 * 86_400);
 
 /// Expired health events that are removed at once.
 const EXPIRED_EVENTS: i64 = 1_000;
@@ -102,6 +107,7 @@ async fn purge(context: &Context) -> Result<(), StoreError> {
     let agreements = before(now, context.settings.ended_agreements);
     let events = before(now, context.settings.history);
     let rollouts = before(now, context.settings.rollout_history);
+    let approvals = before(now, APPROVAL_RETENTION);
     context
         .database
         .read(async |connection| {
@@ -110,6 +116,7 @@ async fn purge(context: &Context) -> Result<(), StoreError> {
             rollout::delete_finished_before(connection, rollouts).await?;
             claim::delete_unused_policies(connection).await?;
             acknowledgement::delete_expired(connection, now).await?;
+            approval::delete_before(connection, approvals).await?;
             Ok(())
         })
         .await

@@ -150,7 +150,7 @@ table! {
     DeploymentPolicyRead, "READ", "business policy", b"Y-YYYYYYYY", b"Y-----Y---", b"Y---Y-Y---", "Read deployment policies.";
     DeploymentPolicyCreate, "CREATE", "business policy", b"Y-YY-----m", b"Y---------", b"Y---------", "Create a deployment policy.";
     DeploymentPolicyWrite, "WRITE", "business policy", b"Y-Yo-----m", b"Y---------", b"Y---------", "Change or delete a deployment policy.";
-    PlanApprovalsRead, "READ", "plan approval", b"Y-YY----YY", b"Y---------", b"Y---------", "Read requests that a second person approves a plan; ordinary users their own.";
+    PlanApprovalsRead, "READ", "plan approval", b"Y-YY-YY-YY", b"Y-----Y---", b"Y-----Y---", "Read requests that a second person approves a plan; ordinary users their own, agbots to record what becomes of them.";
     PlanApprovalWrite, "WRITE", "plan approval", b"Y-YY-----Y", b"Y---------", b"Y---------", "Request, approve, reject, cancel and use an approval of a plan; the right to the write itself follows.";
     ManagementPolicyRead, "READ", "management policy", b"Y-YYYYYYYY", b"Y-----Y---", b"Y---Y-Y---", "Read management policies.";
     ManagementPolicyWrite, "WRITE", "management policy", b"Y-Y-------", b"Y---------", b"Y---------", "Create, change or delete a management policy.";

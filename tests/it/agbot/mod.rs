@@ -3,6 +3,7 @@
 mod administer;
 mod affinity;
 mod approval;
+mod approval_events;
 mod audit_actions;
 mod blocklist;
 mod capable;

@@ -3,18 +3,18 @@
 //! The exchange keeps the requests and decides who may approve and use them; it is called with the credentials of the caller.
 
 use axum::Json;
+use evenkeel_agbot::approvals::{ApprovalStep, approval_event};
 use evenkeel_agbot::{AgbotError, Context};
-use evenkeel_agbot_store::event::{self as events, EventRow};
+use evenkeel_agbot_store::approval as approvals;
 use evenkeel_api::{BodyKind, Content, Input, OrgPath, Refusal};
 use evenkeel_client::{Client, ClientError};
-use evenkeel_ids::PolicyId;
+use evenkeel_ids::{OrgId, PolicyId};
 use evenkeel_store::retry;
 use evenkeel_wire::exchange::plan_approval::{
     APPROVAL_REQUIRED, AppliedPlanApproval, ApprovalPlan, ApprovalWrite, PlanApproval, PostPlanApproval,
     RequestPlanApproval,
 };
 use http::StatusCode;
-use serde_json::json;
 
 use super::actions;
 use super::administer;
@@ -24,9 +24,6 @@ use super::path::ApprovalPath;
 use super::permission::{Permission, right};
 use super::pipeline::{AgbotRequest, Op, Sent};
 
-const REQUESTED: &str = "approval.requested";
-const APPLIED: &str = "approval.applied";
-const STALE: &str = "approval.stale";
 /// Characters of the reason that the revision of an approved write takes over.
 const LONGEST_REASON: usize = 900;
 /// Lines of the difference of two plans, at most.
@@ -58,7 +55,6 @@ pub(super) async fn request_plan_approval(
     let client = as_caller(&op.context, &op.headers)?;
     let body = PostPlanApproval { request, plan };
     let created = client.create_plan_approval(org, &body).await.map_err(passed_on)?;
-    record(&op.context, org, REQUESTED, &created, &created.requester).await;
     Ok(Json(created))
 }
 
@@ -84,21 +80,19 @@ pub(super) async fn apply_plan_approval(
     let now = plan_write(&op.request, org, write).await?;
     if now.token != planned.token {
         let caller = super::caller::claimed_name(&op.headers);
-        record(&op.context, org, STALE, &approval, &caller).await;
+        record_stale(&op.context, org, &approval, &caller).await;
         return Err(Refusal::new(StatusCode::CONFLICT, difference(id, planned, &now)));
     }
-    let (actor, applied) = carry_out(&op, &client, &approval, write).await?;
-    record(&op.context, org, APPLIED, &approval, &actor).await;
-    Ok(Json(applied))
+    Ok(Json(carry_out(&op, &client, &approval, write).await?))
 }
 
-/// Carries a write out with the credentials of the caller, and returns the name of the caller.
+/// Carries a write out with the credentials of the caller.
 async fn carry_out(
     op: &Op<ApprovalPath>,
     client: &Client,
     approval: &PlanApproval,
     write: &ApprovalWrite,
-) -> Result<(String, AppliedPlanApproval), Refusal> {
+) -> Result<AppliedPlanApproval, Refusal> {
     let ApprovalPath { org, approval: id } = &op.path;
     let (context, headers) = (&op.context, &op.headers);
     let token = approval.plan.as_ref().map(|plan| plan.token.as_str()).unwrap_or_default();
@@ -107,15 +101,14 @@ async fn carry_out(
         msg: format!("approval {id} applied: {}", write.title()),
         ..AppliedPlanApproval::default()
     };
-    let actor = match write {
+    match write {
         ApprovalWrite::PolicyAction { policy, action, request } => {
             let (actor, stored) = may_operate(context, headers, org, policy).await?;
             let request = read_action(request)?;
             client.use_plan_approval(org, id, token).await.map_err(passed_on)?;
             let target = (PolicyId::new(org, policy), action.as_str());
-            let accepted = actions::act(context, (actor.clone(), &stored), target, &request).await?;
+            let accepted = actions::act(context, (actor, &stored), target, &request).await?;
             applied.action_id = Some(accepted.action_id);
-            actor
         }
         ApprovalWrite::RolloutAction { policy, action, group } => {
             let actor = may_operate_rollouts(context, headers, (org, policy)).await?;
@@ -123,7 +116,6 @@ async fn carry_out(
             client.use_plan_approval(org, id, token).await.map_err(passed_on)?;
             let changed = administer::act(context, &actor, (org, policy), (action, group.as_deref())).await?;
             applied.refused = changed.refused;
-            actor
         }
         ApprovalWrite::DeploymentPolicy { .. }
         | ApprovalWrite::DeploymentPolicyRemoval { .. }
@@ -132,10 +124,9 @@ async fn carry_out(
             let reason = format!("approval {id}: {given}");
             let is_new = approval.plan.as_ref().is_some_and(|plan| plan.basis.is_none());
             client.write_approved(org, id, (write, is_new), &reason).await.map_err(passed_on)?;
-            super::caller::account_name(context, headers, org).await?
         }
-    };
-    Ok((actor, applied))
+    }
+    Ok(applied)
 }
 
 /// Returns how a plan differs from the approved one.
@@ -179,38 +170,22 @@ fn passed_on(error: ClientError) -> Refusal {
     }
 }
 
-/// Records what happened to a request about a deployment policy; requests about settings are in the audit records alone.
-async fn record(context: &Context, org: &str, kind: &str, approval: &PlanApproval, actor: &str) {
-    let Some(policy) = &approval.policy else { return };
-    let text = match kind {
-        REQUESTED => format!("{actor} requests the approval to {}", approval.title),
-        STALE => format!("{actor} could not {}: the approved plan no longer holds", approval.title),
-        _ => format!("{actor} applied the approval to {}", approval.title),
-    };
-    let row = EventRow {
-        happened_at: context.now(),
-        kind: kind.to_owned(),
-        ha_group: None,
-        node: None,
-        policy: Some(PolicyId::new(org, policy)),
-        detail: json!({
-            "actor": actor, "approvalId": approval.id, "requester": approval.requester,
-            "approver": approval.decided_by, "reason": approval.reason, "text": text,
-        }),
-    };
-    let written = retry("approval.record", || async {
+/// Records that an approved plan no longer holds, which only this agbot knows.
+async fn record_stale(context: &Context, org: &str, approval: &PlanApproval, actor: &str) {
+    let Ok(org) = org.parse::<OrgId>() else { return };
+    let event = approval_event(&org, approval, ApprovalStep::Stale, (Some(actor), context.now()));
+    let written = retry("approval.insert_event", || async {
         let mut tx = context.database.begin().await?;
-        events::insert_event(&mut tx, &row).await?;
+        approvals::insert_event(&mut tx, &event).await?;
         tx.commit().await?;
         Ok::<_, AgbotError>(())
     });
     if let Err(error) = written.await {
-        // The exchange has the request, or its write: a caller who repeats it would be refused.
+        // The refusal is what the caller needs.
         tracing::warn!(
             error = &error as &dyn std::error::Error,
             approval.id,
-            kind,
-            "an approval has no event"
+            "a plan that no longer holds has no event"
         );
     }
 }

@@ -1,5 +1,6 @@
 //! Observes the exchange: reads it completely at start and periodically, and follows the change feed in between.
 
+pub mod approvals;
 pub mod condition;
 pub mod facts;
 mod full;
@@ -81,6 +82,7 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
     context.reading.set_loaded();
     context.send_events(vec![Event::FullReconcile]).await;
     context.mailbox.mail.notify_one();
+    approvals::compare(context, &served_entries, |org| !context.reading.unread.contains(org)).await?;
     let read_at = Instant::now();
     while read_at.elapsed() < context.settings.reconcile_period {
         read_unread(context, &served_entries).await?;
@@ -117,6 +119,7 @@ async fn read_unread(context: &Context, served_entries: &ServedEntries) -> Resul
     context.send_events(events).await;
     let is_read = |org: &str| before.contains(org) && !context.reading.unread.contains(org);
     tasks::compare(context, |node| is_read(node.org())).await?;
+    approvals::compare(context, served_entries, is_read).await?;
     note_other_agbots(context, served_entries).await?;
     context.mailbox.mail.notify_one();
     Ok(())
@@ -169,6 +172,14 @@ async fn apply(
                 note_other_agbots(context, served_entries).await?;
             }
             "agbot" if change.operation == "deleted" => note_other_agbots(context, served_entries).await?,
+            "planapproval" if approvals::is_recorded(served_entries, &change.org_id) => {
+                match approvals::changed(context, &change.org_id, &change.id).await {
+                    Err(AgbotError::Exchange(error)) => {
+                        full::note_failed(context, &change.org_id, error).await?;
+                    }
+                    outcome => outcome?,
+                }
+            }
             "org" if served_entries.is_affected_by_org(&change.org_id, &change.operation) => is_stale = true,
             _ => {
                 let events = match events_of(context, served_entries, change).await {

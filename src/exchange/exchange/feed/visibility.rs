@@ -20,6 +20,8 @@ pub(crate) const POLICY_REMOVAL: &str = "policyorchestration";
 
 /// An agbot was approved or an entry of it confirmed, or that was withdrawn.
 pub(crate) const AGBOT_APPROVAL: &str = "agbotapproval";
+/// A request that a second person approves a plan was added, decided about or used.
+pub(crate) const PLAN_APPROVAL: &str = "planapproval";
 
 /// A caller looking at the feed of an organization.
 pub struct View<'a> {
@@ -78,7 +80,7 @@ impl View<'_> {
 fn is_extension(change: &SequencedChange) -> bool {
     matches!(
         change.resource.as_str(),
-        TASKS | TASK_STATUS | NODE_REPORT | ORG_SETTINGS | POLICY_REMOVAL | AGBOT_APPROVAL
+        TASKS | TASK_STATUS | NODE_REPORT | ORG_SETTINGS | POLICY_REMOVAL | AGBOT_APPROVAL | PLAN_APPROVAL
     )
 }
 

@@ -1,5 +1,7 @@
 //! Changing one attribute of a deployment policy.
 
+use std::iter;
+
 use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::deployment_policy::{self, DeploymentPolicyRow};
 use evenkeel_exchange_store::document_bytes::CountedDocument;
@@ -68,7 +70,8 @@ pub(super) async fn patch_deployment_policy(
     let short = op
         .write(&permission, "deployment_policy.patch", async |mut tx| {
             let mut row = deployment_policy::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
-            given.require(&mut tx, &GatedRequest { exchange, caller, org }, &GatedWrite::Other).await?;
+            let used =
+                given.require(&mut tx, &GatedRequest { exchange, caller, org }, &GatedWrite::Other).await?;
             if basis.as_ref().is_some_and(|basis| *basis != wire_time(row.updated_at)) {
                 let text =
                     format!("the deployment policy {org}/{id} was written since lastUpdated: read it again");
@@ -90,7 +93,7 @@ pub(super) async fn patch_deployment_policy(
             let written =
                 row.orchestration.as_ref().filter(|_| matches!(attribute, Attribute::Orchestration(_)));
             let short = extent::warnings(&mut tx, (org, id), written).await?;
-            tx.finish_with([change(org, id, "modified")], short)
+            tx.finish_with(iter::once(change(org, id, "modified")).chain(used), short)
         })
         .await?;
     Ok(warnings

@@ -52,7 +52,7 @@ pub(super) async fn create_deployment_policy(
     let short = op
         .write(&permission, "deployment_policy.create", async |mut tx| {
             let written = GatedWrite::Policy { policy: id, document: &request, before: None };
-            given.require(&mut tx, &GatedRequest { exchange, caller, org }, &written).await?;
+            let used = given.require(&mut tx, &GatedRequest { exchange, caller, org }, &written).await?;
             require_references(&mut tx, &request, seen_from(caller, org)).await?;
             lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
             let owned = deployment_policy::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
@@ -67,7 +67,7 @@ pub(super) async fn create_deployment_policy(
             deployment_policy::insert(&mut tx, &row).await?;
             size.require_room(&mut tx, &exchange.settings(), org, id).await?;
             let short = extent::warnings(&mut tx, (org, id), row.orchestration.as_ref()).await?;
-            tx.finish_with([change(org, id, "created")], short)
+            tx.finish_with(iter::once(change(org, id, "created")).chain(used), short)
         })
         .await
         .map_err(|error: ApiError| {
@@ -103,7 +103,7 @@ pub(super) async fn replace_deployment_policy(
             let stored = deployment_policy::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
             let written =
                 GatedWrite::Policy { policy: id, document: &request, before: Some(stored.updated_at) };
-            given.require(&mut tx, &GatedRequest { exchange, caller, org }, &written).await?;
+            let used = given.require(&mut tx, &GatedRequest { exchange, caller, org }, &written).await?;
             let (before, after) = (stored.orchestration.as_ref(), row.orchestration.as_ref());
             require_same_form(&mut tx, (org, id), before, after).await?;
             require_interval(&mut tx, org, after, Target::Workload).await?;
@@ -113,7 +113,7 @@ pub(super) async fn replace_deployment_policy(
             deployment_policy::update(&mut tx, &row).await?;
             size.require_room(&mut tx, &exchange.settings(), org, id).await?;
             let short = extent::warnings(&mut tx, (org, id), after).await?;
-            tx.finish_with([change(org, id, "created/modified")], short)
+            tx.finish_with(iter::once(change(org, id, "created/modified")).chain(used), short)
         })
         .await?;
     Ok(warnings.on_with(created("business policy updated"), short))
@@ -132,13 +132,13 @@ pub(super) async fn delete_deployment_policy(
     op.write(&permission, "deployment_policy.delete", async |mut tx| {
         let stored = deployment_policy::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
         let written = GatedWrite::Removal { policy: id, before: Some(stored.updated_at) };
-        given.require(&mut tx, &GatedRequest { exchange, caller, org }, &written).await?;
+        let used = given.require(&mut tx, &GatedRequest { exchange, caller, org }, &written).await?;
         if !deployment_policy::delete(&mut tx, org, id).await? {
             return Err(absent(org, id));
         }
         let deleted = change(org, id, "deleted");
         let forced = is_forced.then(|| Change { resource: POLICY_REMOVAL, ..deleted.clone() });
-        tx.finish(iter::once(deleted).chain(forced))
+        tx.finish(iter::once(deleted).chain(forced).chain(used))
     })
     .await?;
     Ok(NoContent)

@@ -2,6 +2,8 @@
 //!
 //! Source: orchestration 1.6.
 
+use std::iter;
+
 use axum::Json;
 use evenkeel_access::{Permission, right};
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
@@ -99,19 +101,20 @@ async fn write(
     let request = GatedRequest { exchange: &op.exchange, caller: &op.caller, org };
     op.write(&permission, "organization.set_orchestration", async |mut tx| {
         let stored = organization::lock_settings(&mut tx, org).await?.ok_or_else(|| absent(org))?;
-        given.require(&mut tx, &request, &gated).await?;
+        let used = given.require(&mut tx, &request, &gated).await?;
         let settings = before(stored)?.patched(document.clone());
         let settings = settings.map_err(|error| ApiError::invalid_input(error.to_string()))?;
         let settings = settings.updated_by(&op.caller.to_string());
         organization::set_settings(&mut tx, org, &settings.document()).await?;
-        tx.finish([Change {
+        let changed = Change {
             org: org.clone(),
             id: org.clone(),
             category: "org",
             resource: ORG_SETTINGS,
             operation: "modified",
             is_public: false,
-        }])
+        };
+        tx.finish(iter::once(changed).chain(used))
     })
     .await?;
     Ok(created(format!("orchestration of org '{org}' updated")))

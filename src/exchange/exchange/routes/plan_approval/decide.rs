@@ -7,7 +7,7 @@ use evenkeel_wire::exchange::plan_approval::{DecidePlanApproval, PlanApproval, U
 
 use super::gate::{GatedRequest, GatedWrite, GivenApproval};
 use super::request::check_reason;
-use super::{absent, read_id, rights, shown_whole, state_at, write_of};
+use super::{absent, change, read_id, rights, shown_whole, state_at, write_of};
 use crate::ApiError;
 use crate::extract::Body;
 use crate::operation::{ExchangeRequest, Op, ResourcePath};
@@ -84,7 +84,7 @@ async fn decide(
             let decision = PlanDecision { state, by: &caller.id, reason, at: now };
             plan_approval::decide(&mut tx, org, uuid, decision).await?;
             let stored = plan_approval::find(&mut tx, org, uuid).await?.ok_or_else(|| absent(org, id))?;
-            tx.finish_with([], stored)
+            tx.finish_with([change(org, uuid, "modified")], stored)
         })
         .await?;
     Ok(Json(shown_whole(org, stored, now)?))
@@ -147,9 +147,9 @@ pub(super) async fn use_plan_approval(
     let stored = op
         .write(&permission, "plan_approval.use", async |mut tx| {
             let gated = GatedRequest { exchange, caller, org };
-            given.require(&mut tx, &gated, &GatedWrite::Action { token: &request.token }).await?;
+            let used = given.require(&mut tx, &gated, &GatedWrite::Action { token: &request.token }).await?;
             let stored = plan_approval::find(&mut tx, org, uuid).await?.ok_or_else(|| absent(org, id))?;
-            tx.finish_with([], stored)
+            tx.finish_with(used, stored)
         })
         .await?;
     Ok(Json(shown_whole(org, stored, now)?))

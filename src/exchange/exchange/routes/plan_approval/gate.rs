@@ -3,6 +3,7 @@
 use evenkeel_access::{Caller, Role};
 use evenkeel_api::{Parameters, Refusal};
 use evenkeel_domain::orchestration::org_settings::ApprovalRule;
+use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::permitted::{Permitted, UsesPlanApprovals};
 use evenkeel_exchange_store::plan_approval::{self, PlanApprovalRow};
 use evenkeel_exchange_store::{deployment_policy, organization};
@@ -15,7 +16,7 @@ use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
-use super::{absent, read_id, rights, state_at, write_of};
+use super::{absent, change, read_id, rights, state_at, write_of};
 use crate::auth::ActingAgbot;
 use crate::org_settings::stored_settings;
 use crate::{ApiError, Exchange};
@@ -78,6 +79,7 @@ impl GivenApproval {
     }
 
     /// Uses up the approval that the request names; without one, refuses a write of an organization that requires one. Root writes without.
+    /// Returns the change that an approval is used, for the feed.
     ///
     /// What the write is about is locked before.
     ///
@@ -89,10 +91,11 @@ impl GivenApproval {
         tx: &mut Permitted<R>,
         request: &GatedRequest<'_>,
         write: &GatedWrite<'_>,
-    ) -> Result<(), ApiError> {
+    ) -> Result<Option<Change>, ApiError> {
         let GatedRequest { exchange, caller, org } = *request;
         let Some(id) = self.id.as_deref() else {
-            return require_none(tx, caller, org).await;
+            require_none(tx, caller, org).await?;
+            return Ok(None);
         };
         self.require_agbot(org)?;
         rights::require_member(caller, org)?;
@@ -115,7 +118,7 @@ impl GivenApproval {
             )));
         }
         plan_approval::mark_used(tx, org, uuid, &caller.id, now).await?;
-        Ok(())
+        Ok(Some(change(org, uuid, "modified")))
     }
 }
 

@@ -10,6 +10,7 @@ mod read;
 mod request;
 mod rights;
 
+use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::plan_approval::{PlanApprovalRow, StoredPlanApproval};
 use evenkeel_wire::exchange::forwarded::FORWARDED_BY;
 use evenkeel_wire::exchange::plan_approval::{ApprovalPlan, ApprovalWrite, PlanApproval};
@@ -21,6 +22,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::ApiError;
+use crate::feed::visibility::PLAN_APPROVAL;
 use crate::operation::Operation;
 use crate::operation::row::{get, post};
 
@@ -112,6 +114,18 @@ fn stored_part<T: DeserializeOwned>(value: Value) -> Result<T, ApiError> {
 /// Reads the id of a request in a path; one that is no id belongs to no request.
 fn read_id(org: &str, id: &str) -> Result<Uuid, ApiError> {
     id.parse().map_err(|_| absent(org, id))
+}
+
+/// Returns the row of the feed about a request.
+fn change(org: &str, id: Uuid, operation: &'static str) -> Change {
+    Change {
+        org: org.to_owned(),
+        id: id.to_string(),
+        category: "policy",
+        resource: PLAN_APPROVAL,
+        operation,
+        is_public: false,
+    }
 }
 
 fn absent(org: &str, id: &str) -> ApiError {

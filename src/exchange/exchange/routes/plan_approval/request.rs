@@ -11,7 +11,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::gate::GivenApproval;
-use super::{absent, rights, shown_whole};
+use super::{absent, change, rights, shown_whole};
 use crate::ApiError;
 use crate::extract::Body;
 use crate::operation::{ExchangeRequest, Op, OrgPath};
@@ -81,7 +81,7 @@ pub(super) async fn create_plan_approval(
             plan_approval::delete_surplus(&mut tx, org, now, MOST_CLOSED).await?;
             let stored = plan_approval::find(&mut tx, org, new.id).await?;
             let stored = stored.ok_or_else(|| absent(org, &new.id.to_string()))?;
-            tx.finish_with([], stored)
+            tx.finish_with([change(org, new.id, "created")], stored)
         })
         .await?;
     Ok(Json(shown_whole(org, stored, now)?))
