@@ -133,6 +133,23 @@ pub async fn count_accounts(
     Ok(count)
 }
 
+/// Finds the hash of an account's password; none when its login is disabled, or when there is no such account.
+pub async fn find_password_hash(
+    conn: &mut PgConnection,
+    org: &str,
+    name: &str,
+) -> Result<Option<String>, StoreError> {
+    let found = sqlx::query_scalar!(
+        "-- account.find_password_hash
+        SELECT password_hash FROM account WHERE org = $1 AND name = $2",
+        org,
+        name,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(found.flatten())
+}
+
 /// Finds an account and locks its row until the end of the transaction.
 pub async fn lock_account(
     tx: &mut PgConnection,

@@ -39,7 +39,6 @@ async fn sessions_end_with_the_password_and_so_do_keys_that_were_created_by_mean
     let changes = [
         ("POST", "/orgs/o/users/u/changepw", json!({"newPassword": "pu"})),
         ("PATCH", "/orgs/o/users/u", json!({"password": "pu"})),
-        ("PUT", "/orgs/o/users/u", json!({"password": "pu", "email": "e"})),
         ("PATCH", "/orgs/o/users/u", json!({"password": ""})),
     ];
     for (method, path, body) in changes {
@@ -68,6 +67,36 @@ async fn sessions_end_with_the_password_and_so_do_keys_that_were_created_by_mean
     becomes(&second, &for_other, "/orgs/o", 200).await;
     first.expect(201, admin, "POST", "/orgs/o/users/admin/changepw", json!({"newPassword": "new"})).await;
     becomes(&second, &for_other, "/orgs/o", 401).await;
+}
+
+#[tokio::test]
+async fn replaced_account_keeps_its_sessions_with_its_password_and_their_rights_follow_it() {
+    let (_database, [first, second]) = two_exchanges().await;
+    let (admin, path) = ("o/admin:pa", "/orgs/o/users/u");
+    let session = json!({"label": "console session", "expiresIn": 3600});
+    let put = |password: &str, email: &str, is_admin: bool| json!({"password": password, "email": email, "admin": is_admin});
+    first.expect(201, admin, "PUT", path, put("pu", "e", true)).await;
+    let own = make_key(&first, "o/u:pu", "u", session.clone()).await;
+    let derived = make_key(&second, &own, "u", json!({"label": "derived"})).await;
+
+    first.expect(201, admin, "PUT", path, put("pu", "renamed@o.example", true)).await;
+    for login in ["o/u:pu", &own, &derived] {
+        becomes(&second, login, "/orgs/o/users", 200).await;
+    }
+    // A demotion ends no session: it counts in all of them at once.
+    first.expect(201, admin, "PUT", path, put("pu", "e", false)).await;
+    for login in ["o/u:pu", &own, &derived] {
+        becomes(&second, login, "/orgs/o/users", 403).await;
+        becomes(&second, login, "/orgs/o", 200).await;
+    }
+    first.expect(201, admin, "PUT", path, put("another", "e", false)).await;
+    for login in ["o/u:pu", &own, &derived] {
+        becomes(&second, login, "/orgs/o", 401).await;
+    }
+    // A login that was disabled has no password to keep.
+    first.expect(201, admin, "PATCH", path, json!({"password": ""})).await;
+    first.expect(201, admin, "PUT", path, put("another", "e", false)).await;
+    becomes(&second, "o/u:another", "/orgs/o", 200).await;
 }
 
 #[tokio::test]

@@ -55,6 +55,10 @@ pub async fn replace_user(
         request: ExchangeRequest { exchange, caller, .. }, path: ResourcePath { org, id: name }, ..
     } = &op;
     let keeps_role = request.role.is_none();
+    let verified = match request.password.as_deref() {
+        Some(password) => stored_hash_of(exchange, (org, name), password).await?,
+        None => None,
+    };
     let account = checked(exchange, caller, org, name, request).await?;
     if account.email.is_empty() {
         return Err(ApiError::invalid_input("email: must not be empty"));
@@ -71,7 +75,9 @@ pub async fn replace_user(
                     let account = AccountRow { role, ..account.clone() };
                     require_no_role_of_administrator(&account)?;
                     account::update_account(&mut tx, &account).await?;
-                    changes.extend(end_sessions(&mut tx, (org, name)).await?);
+                    if verified.is_none() || verified != stored.password_hash {
+                        changes.extend(end_sessions(&mut tx, (org, name)).await?);
+                    }
                     changes.extend(withdraw_rights(&mut tx, (org, name), is_administrator(&account)).await?);
                 }
                 Some(_) => return Err(not_added(org, name)),
@@ -173,6 +179,18 @@ pub async fn delete_user(
     })
     .await?;
     Ok(NoContent)
+}
+
+/// Returns the stored hash of an account's password if it is that of a password; slow, so that it is done before the row is locked.
+async fn stored_hash_of(
+    exchange: &Exchange,
+    (org, name): (&str, &str),
+    password: &str,
+) -> Result<Option<String>, ApiError> {
+    let stored =
+        exchange.database().read(async |connection| account::find_password_hash(connection, org, name).await);
+    let Some(hash) = stored.await? else { return Ok(None) };
+    Ok(exchange.credentials().hasher().verify(password, &hash).await?.then_some(hash))
 }
 
 fn is_administrator(account: &AccountRow) -> bool {
