@@ -1,9 +1,11 @@
 //! Settings of the organization at the console.
 
+use std::collections::BTreeMap;
+
 use serde_json::json;
 
 use super::browser::Browser;
-use super::change::{carry_out, changes, fill, mistake, require_done, target};
+use super::change::{carry_out, changes, confirm, fill, mistake, require_done, target};
 use crate::support::{Hub, Scratch};
 
 const SETTINGS: &str = "/console/orgs/o/settings";
@@ -76,8 +78,47 @@ async fn settings_show_where_their_values_come_from_and_are_changed_by_a_plan() 
         let page = reader.get(SETTINGS).await;
         assert!(page.status == 200 && changes(&page).is_empty(), "{name}: {}", page.text);
         let page = reader.get(&target(&plan)).await;
-        let page = super::change::confirm(&mut reader, &page, &[]).await;
+        let page = confirm(&mut reader, &page, &[]).await;
         assert_eq!(page.status, 403, "{name}: {}", page.text);
     }
     assert_eq!(row(&browser.get(SETTINGS).await.text, "readyPeriodSeconds"), "16 | default | 16");
+}
+
+#[tokio::test]
+async fn setting_that_needs_an_approval_is_requested_and_applied_by_the_second_person() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    assert_eq!(hub.call("POST", "/orgs/o", Some(json!({"label": "", "description": ""}))).await.0, 201);
+    for name in ["ada", "bob"] {
+        let body = json!({"password": "secret", "email": "e", "admin": true});
+        assert_eq!(hub.call("POST", &format!("/orgs/o/users/{name}"), Some(body)).await.0, 201);
+    }
+    assert_eq!(hub.call("PATCH", "/orgs/o/orchestration", Some(json!({"approval": "changes"}))).await.0, 201);
+    let mut ada = Browser::of(&hub, "o", "ada", "secret").await;
+    let mut bob = Browser::of(&hub, "o", "bob", "secret").await;
+    let plan = fill(&mut ada, READY, &[("value", "7")]).await;
+    for text in
+        ["Ask for approval", "hzn approval request settings &#39;readyPeriodSeconds=7&#39; --reason TEXT"]
+    {
+        assert!(plan.text.contains(text), "{text}: {}", plan.text);
+    }
+    let page = confirm(&mut ada, &plan, &[("reason", "")]).await;
+    assert!(mistake(&page, "reason").contains("must not be empty"), "{}", page.text);
+    let asked = confirm(&mut ada, &plan, &[("reason", "ticket 4711")]).await;
+    let one = asked.location.expect("the page of the request");
+    assert!(asked.status == 303 && one.starts_with("/console/orgs/o/approvals/"), "{one}");
+    assert_eq!(row(&ada.get(SETTINGS).await.text, "readyPeriodSeconds"), "16 | default | 16");
+
+    let token = bob.get(&one).await.field("token");
+    for (step, status) in [("approve", 303), ("apply", 303)] {
+        let form = BTreeMap::from([("do", step), ("token", token.as_str()), ("reason", "")]);
+        let page = bob.send(&one, &form).await;
+        assert_eq!(page.status, status, "{step}: {}", page.text);
+    }
+    assert_eq!(row(&ada.get(SETTINGS).await.text, "readyPeriodSeconds"), "7 | organization | 16");
+    // Root writes without an approval.
+    let mut root = Browser::of(&hub, "root", "root", &hub.root_password()).await;
+    carry_out(&mut root, READY, &[("value", "8")], &[]).await;
+    assert_eq!(row(&ada.get(SETTINGS).await.text, "readyPeriodSeconds"), "8 | organization | 16");
+    assert_eq!(hub.stop().await, 0);
 }

@@ -44,6 +44,9 @@ const OF_UNIT: Field = Field::object("unit").optional();
 const OF_NODE: Field = Field::object("node").optional();
 const OF_GROUP: Field = Field::object("group").optional();
 
+/// What the plan of a change asks for that a second person has to approve.
+pub(super) static REASON: Field = Field::text("reason", "Reason", "which the second person reads").required();
+
 const CHANGES: &[Change] = &[
     Change {
         name: "user-create",

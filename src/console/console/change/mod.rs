@@ -27,7 +27,7 @@ use crate::login;
 use crate::plan_token::token_of;
 use crate::session::{self, Reader};
 
-use catalog::{Change, Effect};
+use catalog::{Change, Effect, REASON};
 use field::{Field, FieldView, blamed};
 pub(crate) use health::SYSTEM;
 pub(crate) use link::ChangeLink;
@@ -81,8 +81,15 @@ struct Planned {
     command: String,
     /// Why the reader may not carry it out; empty if it may.
     objection: String,
-    /// Secrets that it needs.
+    /// What is typed into it: secrets that it needs, or [`REASON`].
     secrets: Vec<&'static Field>,
+}
+
+impl Planned {
+    /// Returns whether the change is requested, because a second person has to approve it.
+    fn is_request(&self) -> bool {
+        self.secrets.contains(&&REASON)
+    }
 }
 
 /// What a change has led to.
@@ -90,6 +97,8 @@ enum Outcome {
     Done,
     /// A new API key with its value.
     Key(Box<ApiKeyResponse>),
+    /// A request for an approval, whose page follows.
+    Requested(Response),
     /// The session of the reader has ended.
     LoggedOut,
 }
@@ -227,7 +236,7 @@ impl Wanted<'_> {
             Effect::RemoveUser => user::remove(self).await,
             Effect::CreateKey => api_key::create(self, sent).await,
             Effect::RemoveKey => api_key::remove(self).await,
-            Effect::Set => setting::set(self).await,
+            Effect::Set => setting::set(self, sent).await,
             Effect::ReportHealth | Effect::SuppressHealth => health::report(self).await,
         }
     }
@@ -368,6 +377,7 @@ pub(crate) async fn send(
         Ok(Outcome::Key(key)) => {
             Ok(wanted.respond(StatusCode::OK, &KeyPage { key: &key, back: wanted.back() }))
         }
+        Ok(Outcome::Requested(response)) => Ok(response),
         Ok(Outcome::LoggedOut) => Ok(login::leave(&console, &parts.headers)),
         Err(refused) => refuse(&wanted, &planned, refused),
     }

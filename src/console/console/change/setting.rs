@@ -2,10 +2,13 @@
 
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_wire::agbot::plan::{DependencyWrite, PlannedStopsResponse};
+use evenkeel_wire::exchange::plan_approval::ApprovalWrite;
 use serde_json::{Map, Value};
 
-use super::{ChangePlan, Outcome, Planned, Refused, Wanted};
+use super::catalog::REASON;
+use super::{ChangePlan, Outcome, Planned, Refused, Sent, Wanted};
 use crate::administration::{self, nested};
+use crate::approval;
 use crate::command_line::word;
 use crate::failure::Failure;
 use crate::layout::bare_name;
@@ -47,9 +50,13 @@ pub(super) async fn plan(wanted: &Wanted<'_>) -> Result<Planned, Refused> {
     ];
     let mut warnings = warnings_about(key, value);
     warnings.extend(warning);
-    let command = format!("hzn exchange orchestration settings set {}", word(&format!("{key}={value}")));
+    let assignment = word(&format!("{key}={value}"));
+    let (command, secrets) = match approval::is_needed(wanted.reader, wanted.org).await? {
+        true => (format!("hzn approval request settings {assignment} --reason TEXT"), vec![&REASON]),
+        false => (format!("hzn exchange orchestration settings set {assignment}"), Vec::new()),
+    };
     let plan = ChangePlan { facts, concerned, warnings };
-    Ok(Planned { plan, command, objection, secrets: Vec::new() })
+    Ok(Planned { plan, command, objection, secrets })
 }
 
 /// Returns what a change stops: policy and number of each, and a warning if not all are known.
@@ -93,7 +100,14 @@ fn warnings_about(key: &str, value: &str) -> Vec<String> {
     too_short.into_iter().chain(relaxed).collect()
 }
 
-pub(super) async fn set(wanted: &Wanted<'_>) -> Result<Outcome, Refused> {
+/// Changes the setting, or requests the approval of it.
+pub(super) async fn set(wanted: &Wanted<'_>, sent: &Sent<'_>) -> Result<Outcome, Refused> {
+    if approval::is_needed(wanted.reader, wanted.org).await? {
+        let write = ApprovalWrite::Settings { settings: change(wanted) };
+        let reason = sent.form.exact(REASON.name);
+        let response = approval::request(wanted.reader, wanted.org, write, reason).await?;
+        return Ok(Outcome::Requested(response));
+    }
     match wanted.reader.client.patch_org_orchestration(wanted.org, &change(wanted)).await {
         Ok(_) => Ok(Outcome::Done),
         Err(error) if error.status() == Some(400) => {
