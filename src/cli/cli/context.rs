@@ -61,6 +61,13 @@ pub struct ReasonOption {
     reason: Option<String>,
 }
 
+impl ReasonOption {
+    /// Returns the reason, if one is given.
+    pub fn text(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+}
+
 fn reason(text: &str) -> Result<String, String> {
     let count = text.chars().count();
     if count > LONGEST_REASON {

@@ -39,6 +39,8 @@ pub enum Exit {
     WaitHeld = 12,
     /// The operation that `--wait` waited for did not finish in time.
     WaitTimeout = 13,
+    /// Writes wait for the approval of a second person.
+    Approval = 14,
     /// The command failed for an internal reason.
     Internal = 99,
     /// An interrupt ended the wait of `--wait`.
@@ -47,7 +49,7 @@ pub enum Exit {
 
 impl Exit {
     /// Every status with its description in the documentation.
-    pub const TABLE: [(Exit, &'static str); 15] = [
+    pub const TABLE: [(Exit, &'static str); 16] = [
         (Exit::Done, "done; also if the result is \"no\" or \"incompatible\", unless `--exit-code` is given"),
         (Exit::Input, "a wrong argument, or something that cannot be done in this state"),
         (Exit::No, "with `--exit-code`: the result is \"no\" or \"incompatible\""),
@@ -61,6 +63,7 @@ impl Exit {
         (Exit::WaitFailed, "with `--wait`: it failed or was rolled back"),
         (Exit::WaitHeld, "with `--wait`: it does not continue until a user acts"),
         (Exit::WaitTimeout, "with `--wait`: the time ended first"),
+        (Exit::Approval, "`hzn apply`: writes wait for the approval of a second person"),
         (Exit::Internal, "a step in the middle failed, and what was done before it was undone"),
         (Exit::Interrupted, "with `--wait`: interrupted; the change itself continues"),
     ];

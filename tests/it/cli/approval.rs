@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Hzn, policy, up};
 use crate::support::fleet::Fleet;
+use crate::support::wait::must;
 use crate::support::{Hub, Scratch};
 
 #[tokio::test]
@@ -82,6 +83,110 @@ async fn refused_write_names_the_request_which_another_user_approves() {
     hzn.refused(8, "approval show 01932f0e-7a5b-7cc3-98c4-dc0c0c07398f");
     hzn.done("approval request settings approval=none --reason x --dry-run");
     assert_eq!(hzn.data("approval list --state pending"), json!([]));
+    drop(fleet);
+    assert_eq!(hub.stop().await, 0);
+}
+
+/// Documents of an HA group and of two deployment policies, which no node runs.
+fn plant(label: &str) -> String {
+    let policy = |name: &str| {
+        json!({"kind": "policy", "name": name, "spec": {
+            "label": label,
+            "service": {"name": "watch", "org": "o", "arch": "*", "serviceVersions": [{"version": "1.0.0"}]},
+            "constraints": ["site == nowhere"],
+        }})
+    };
+    let group = json!({"kind": "hagroup", "name": "line", "spec": {"description": label, "members": []}});
+    json!([group, policy("one"), policy("two")]).to_string()
+}
+
+/// Actions and approvals of the deployment policies, as `hzn apply` reports them.
+fn steps(found: &Value) -> Vec<(String, String, String)> {
+    let policies = found.as_array().into_iter().flatten().filter(|step| step["kind"] == "policy");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let shown = |step: &Value| {
+        (text(&step["action"]), text(&step["approval"]["state"]), text(&step["approval"]["id"]))
+    };
+    policies.map(shown).collect()
+}
+
+#[tokio::test]
+async fn documents_that_need_an_approval_are_requested_and_applied_when_they_are_approved() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    let fleet = Fleet::start(&scratch, &hub, 1).await;
+    fleet.publish(&hub, "1.0.0").await;
+    let mut hzn = Hzn::new(&scratch, &hub, &format!("root/root:{}", hub.root_password()));
+    hzn.set("HZN_ORG_ID", "o".to_owned());
+    for name in ["ann", "bob"] {
+        hzn.done(&format!("exchange user create {name} secret-{name} e@example.com -A"));
+    }
+    hzn.done("exchange orchestration settings set approval=changes");
+    hzn_of(&mut hzn, "ann");
+    must(std::fs::write(scratch.join("plant.json"), plant("first")), "a file");
+    let file = scratch.join("plant.json").display().to_string();
+    let refused = hzn.refused(1, &format!("apply -f {file}"));
+    assert!(refused.contains("--reason"), "{refused}");
+    assert!(hzn.run("exchange hagroup list line").status != 0, "nothing was applied");
+    let dry = hzn.run(&format!("apply -f {file} --reason ticket-9 --dry-run --output json"));
+    assert_eq!(dry.status, 0, "{}", dry.errors);
+    assert_eq!(hzn.data("approval list --state pending"), json!([]));
+
+    let apply = format!("apply -f {file} --reason ticket-9 --output json");
+    let asked = hzn.run(&apply);
+    assert_eq!(asked.status, 14, "{}", asked.errors);
+    let requested = steps(&must(serde_json::from_str(&asked.output), "JSON"));
+    assert_eq!(requested.len(), 2, "{requested:?}");
+    for (action, state, id) in &requested {
+        assert_eq!((action.as_str(), state.as_str()), ("create", "pending"), "{requested:?}");
+        assert!(asked.errors.contains(&format!("hzn approval approve {id}")), "{}", asked.errors);
+    }
+    assert!(asked.errors.contains("hzn apply -f "), "{}", asked.errors);
+    assert_eq!(hzn.run("exchange hagroup list line").status, 0, "what needs no approval is applied");
+    assert!(hzn.run("exchange deployment listpolicy one").status != 0);
+    let again = hzn.run(&apply);
+    assert_eq!(again.status, 14);
+    let waiting = steps(&must(serde_json::from_str(&again.output), "JSON"));
+    assert_eq!(waiting, requested, "nothing is requested twice");
+
+    hzn_of(&mut hzn, "bob");
+    hzn.done(&format!("approval approve {} --reason seen", requested[0].2));
+    hzn_of(&mut hzn, "ann");
+    let half = hzn.run(&apply);
+    assert_eq!(half.status, 14, "{}", half.errors);
+    let states: Vec<String> = steps(&must(serde_json::from_str(&half.output), "JSON"))
+        .into_iter()
+        .map(|(_, state, _)| state)
+        .collect();
+    assert_eq!(states, ["used", "pending"], "{}", half.errors);
+    hzn_of(&mut hzn, "bob");
+    hzn.done(&format!("approval approve {} --reason seen", requested[1].2));
+    hzn_of(&mut hzn, "ann");
+    let done = hzn.data(&format!("apply -f {file} --output json"));
+    assert_eq!(steps(&done)[1].1, "used", "{done}");
+    let unchanged = hzn.data(&format!("apply -f {file} --output json"));
+    assert!(steps(&unchanged).iter().all(|(action, state, _)| action == "unchanged" && state.is_empty()));
+
+    // The policy is written after the approval: another plan has to be approved.
+    must(std::fs::write(scratch.join("plant.json"), plant("second")), "a file");
+    let asked = hzn.run(&apply);
+    let requested = steps(&must(serde_json::from_str(&asked.output), "JSON"));
+    hzn_of(&mut hzn, "bob");
+    for (_, _, id) in &requested {
+        hzn.done(&format!("approval approve {id}"));
+    }
+    assert_eq!(
+        hub.call("PATCH", "/orgs/o/business/policies/one", Some(json!({"label": "meanwhile"}))).await.0,
+        201
+    );
+    hzn_of(&mut hzn, "ann");
+    let stale = hzn.run(&format!("apply -f {file} --output json"));
+    assert_eq!(stale.status, 14, "{}", stale.errors);
+    let renewed = steps(&must(serde_json::from_str(&stale.output), "JSON"));
+    assert_eq!((renewed[0].1.as_str(), renewed[1].1.as_str()), ("pending", "used"), "{renewed:?}");
+    assert_ne!(renewed[0].2, requested[0].2);
+    let reason = hzn.data(&format!("approval show {} --json", renewed[0].2))["reason"].clone();
+    assert_eq!(reason, "ticket-9", "the reason stays");
     drop(fleet);
     assert_eq!(hub.stop().await, 0);
 }

@@ -1,9 +1,10 @@
 //! `hzn apply`: makes services, HA groups and policies of an organization match documents, and reports the
 //! changes.
 
+mod approval;
 mod document;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -12,6 +13,7 @@ use evenkeel_wire::exchange::shared::default_node_health;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use self::approval::Approval;
 use self::document::{Document, DocumentKind};
 use crate::context::{Context, Exchange, ReasonOption, UserOptions};
 use crate::diff::{Change, SETTINGS, changes};
@@ -111,7 +113,8 @@ impl Step {
 /// Applies documents.
 ///
 /// # Errors
-/// With status 1, 3 or 4 for documents that cannot be used, 5 when the exchange refuses one, 11 to 13 with `--wait`.
+/// With status 1, 3 or 4 for documents that cannot be used, 5 when the exchange refuses one, 11 to 13 with `--wait`, 14 when some wait for the
+/// approval of a second person.
 pub async fn run(arguments: &ApplyArguments, context: &Context) -> Outcome {
     let exchange = context.exchange(&arguments.user, None)?.with_reason(&arguments.reason)?;
     let documents = document::read(&arguments.file, context)?;
@@ -125,14 +128,26 @@ pub async fn run(arguments: &ApplyArguments, context: &Context) -> Outcome {
         steps.extend(removed);
     }
     check_token(&arguments.token, &steps, context, &exchange).await?;
-    let writes = writes(&steps, context, &exchange)?;
+    let reason = arguments.reason.text();
+    let mut approvals = approval::find(&steps, &exchange).await?;
+    approval::require_reason(&approvals, reason)?;
+    let writes = writes(&steps, &approvals, context, &exchange)?;
     if !confirm_stops(context, &exchange, &writes, arguments.force.confirmation()).await? {
         return Ok(());
     }
-    for step in &steps {
-        carry_out(step, context, &exchange).await?;
+    for (position, step) in steps.iter().enumerate() {
+        match approvals.remove(&position) {
+            None => carry_out(step, context, &exchange).await?,
+            Some(found) => {
+                let document = signed(step, context)?;
+                let used = (context, &exchange);
+                let reached = approval::carry_out((step, document), found, reason, used).await?;
+                approvals.insert(position, reached);
+            }
+        }
     }
-    context.screen.show(&view(&steps))?;
+    context.screen.show(&view(&steps, &approvals))?;
+    approval::require_approved(&approvals, &shown(&arguments.file))?;
     let changed = |step: &&Step| matches!(step.action, Action::Create | Action::Update);
     for step in steps.iter().filter(changed).filter(|step| step.kind == DocumentKind::Policy) {
         let reasons = RollbackReasons::default();
@@ -190,10 +205,16 @@ async fn check_token(token: &CheckToken, steps: &[Step], context: &Context, exch
     token.check(context, exchange, &policy.name, "hzn plan", async || signed(policy, context)).await
 }
 
-/// Returns the writes by which instances may stop.
-fn writes(steps: &[Step], context: &Context, exchange: &Exchange) -> Outcome<Vec<Write>> {
+/// Returns the writes by which instances may stop; not those that wait for an approval.
+fn writes(
+    steps: &[Step],
+    approvals: &BTreeMap<usize, Approval>,
+    context: &Context,
+    exchange: &Exchange,
+) -> Outcome<Vec<Write>> {
     let mut found = Vec::new();
-    for step in steps {
+    let is_waiting = |position: &usize| approvals.get(position).is_some_and(Approval::is_waiting);
+    for (_, step) in steps.iter().enumerate().filter(|(position, _)| !is_waiting(position)) {
         found.extend(match (step.kind, step.action) {
             (DocumentKind::Policy, Action::Update) => {
                 Some(Write::policy(&step.name, &signed(step, context)?))
@@ -410,18 +431,25 @@ fn signed(step: &Step, context: &Context) -> Outcome<Value> {
     Ok(document)
 }
 
-fn view(steps: &[Step]) -> View {
-    let mut table = Table::new(&["kind", "name", "action", "changes"]).keeping(&["name", "action"]);
-    let shown = steps.iter().map(|step| {
+fn view(steps: &[Step], approvals: &BTreeMap<usize, Approval>) -> View {
+    let columns = ["kind", "name", "action", "approval", "changes"];
+    let columns = columns.into_iter().filter(|column| *column != "approval" || !approvals.is_empty());
+    let mut table = Table::new(&columns.collect::<Vec<_>>()).keeping(&["name", "action"]);
+    let shown = steps.iter().enumerate().map(|(position, step)| {
+        let approval = approvals.get(&position);
         let changes: Vec<String> = step.changes.iter().map(Change::text).collect();
-        table.push([
-            step.kind.word().to_owned(),
-            step.name.clone(),
-            step.action.word().to_owned(),
-            changes.join("; "),
-        ]);
-        json!({"kind": step.kind.word(), "name": step.name, "action": step.action.word(),
-               "changes": step.changes.iter().map(Change::json).collect::<Vec<Value>>()})
+        let mut row = vec![step.kind.word().to_owned(), step.name.clone(), step.action.word().to_owned()];
+        if !approvals.is_empty() {
+            row.push(approval.map(Approval::text).unwrap_or_default());
+        }
+        row.push(changes.join("; "));
+        table.rows.push(row);
+        let mut shown = json!({"kind": step.kind.word(), "name": step.name, "action": step.action.word(),
+                               "changes": step.changes.iter().map(Change::json).collect::<Vec<Value>>()});
+        if let Some(approval) = approval {
+            shown["approval"] = approval.json();
+        }
+        shown
     });
     let json = Value::Array(shown.collect());
     View::new(json, table)

@@ -3,9 +3,13 @@
 mod request;
 mod text;
 
+pub(crate) use request::{own_name, send_request};
+
 use clap::{Args, Subcommand};
 use evenkeel_client::{ApprovalDecision, ClientError};
-use evenkeel_wire::exchange::plan_approval::{DecidePlanApproval, PlanApproval, PlanApprovalsQuery};
+use evenkeel_wire::exchange::plan_approval::{
+    AppliedPlanApproval, DecidePlanApproval, PlanApproval, PlanApprovalsQuery,
+};
 use serde_json::Value;
 
 use crate::context::{Context, Exchange, UserOptions};
@@ -90,8 +94,8 @@ pub async fn run(arguments: ApprovalArguments, context: &Context) -> Outcome {
     match arguments.command {
         ApprovalCommand::Request(command) => request::run(command, context, &exchange).await,
         ApprovalCommand::List { state, most } => {
-            let found = list(&exchange, state, most).await?;
-            context.screen.show(&found)
+            let found = list(&exchange, state.as_deref(), most).await?;
+            context.screen.show(&view(&found))
         }
         ApprovalCommand::Show { id, wait } => {
             follow(&wait, context, &exchange, &id).await?;
@@ -121,7 +125,11 @@ pub async fn run(arguments: ApprovalArguments, context: &Context) -> Outcome {
     }
 }
 
-async fn read(exchange: &Exchange, id: &str) -> Outcome<PlanApproval> {
+/// Reads a request with its write and its plan.
+///
+/// # Errors
+/// With status 8 when there is none.
+pub(crate) async fn read(exchange: &Exchange, id: &str) -> Outcome<PlanApproval> {
     let doing = format!("reading request {id}");
     let call = exchange.server.client.plan_approval(&exchange.org, id);
     let found = exchange.server.call(&doing, call).await?;
@@ -132,8 +140,17 @@ fn missing(id: &str) -> CliError {
     CliError::not_found("request for an approval", id, LIST_WITH)
 }
 
-async fn list(exchange: &Exchange, state: Option<String>, most: usize) -> Outcome<View> {
+/// Lists at most `most` requests in a state, newest first.
+///
+/// # Errors
+/// When the exchange does not respond.
+pub(crate) async fn list(
+    exchange: &Exchange,
+    state: Option<&str>,
+    most: usize,
+) -> Outcome<Vec<PlanApproval>> {
     let mut all: Vec<PlanApproval> = Vec::new();
+    let state = state.map(str::to_owned);
     let mut query = PlanApprovalsQuery { state, after: None, limit: Some(PAGE) };
     loop {
         let call = exchange.server.client.plan_approvals(&exchange.org, &query);
@@ -145,9 +162,13 @@ async fn list(exchange: &Exchange, state: Option<String>, most: usize) -> Outcom
         query.after = page.next;
     }
     all.truncate(most);
+    Ok(all)
+}
+
+fn view(all: &[PlanApproval]) -> View {
     let mut table = Table::new(&["id", "state", "write", "requested by", "decided by", "expires", "reason"])
         .keeping(&["id", "state"]);
-    for one in &all {
+    for one in all {
         let decided = one.decided_by.clone().unwrap_or_default();
         let (expires, reason) = (one.expires_at.clone(), one.reason.clone());
         table.push([
@@ -160,7 +181,7 @@ async fn list(exchange: &Exchange, state: Option<String>, most: usize) -> Outcom
             reason,
         ]);
     }
-    Ok(View::new(serde_json::to_value(&all).unwrap_or(Value::Null), table))
+    View::new(serde_json::to_value(all).unwrap_or(Value::Null), table)
 }
 
 fn show(context: &Context, approval: &PlanApproval) -> Outcome {
@@ -192,15 +213,10 @@ async fn decide(
 }
 
 async fn apply(context: &Context, exchange: &Exchange, id: &str) -> Outcome {
-    let agbot = context.agbot(exchange)?;
-    let applied = match agbot.client.apply_plan_approval(&exchange.org, id).await {
-        Ok(applied) => applied,
-        Err(error) if error.is_not_found() => return Err(missing(id)),
-        Err(error) => {
-            return Err(refused(&agbot.failed(&format!("applying request {id}"), &error), &error, id));
-        }
-    };
-    agbot.report_done(&applied.msg);
+    let applied = apply_request(context, exchange, id).await.map_err(|(failure, error)| match error {
+        error if error.is_not_found() => missing(id),
+        error => refused(&failure, &error, id),
+    })?;
     for reason in &applied.refused {
         print_note(reason);
     }
@@ -208,6 +224,26 @@ async fn apply(context: &Context, exchange: &Exchange, id: &str) -> Outcome {
         print_note(format!("id of the action: {action}"));
     }
     Ok(())
+}
+
+/// Has the agbot carry out the approved write of a request.
+///
+/// # Errors
+/// The failure, with the error of the call.
+pub(crate) async fn apply_request(
+    context: &Context,
+    exchange: &Exchange,
+    id: &str,
+) -> Result<AppliedPlanApproval, (CliError, ClientError)> {
+    let agbot = context.agbot(exchange).map_err(|failure| {
+        let why = failure.why.clone();
+        (failure, ClientError::Request(why))
+    })?;
+    let applied = agbot.client.apply_plan_approval(&exchange.org, id).await;
+    let applied =
+        applied.map_err(|error| (agbot.failed(&format!("applying request {id}"), &error), error))?;
+    agbot.report_done(&applied.msg);
+    Ok(applied)
 }
 
 /// Returns the failure of an application, with what helps when the plan no longer holds.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use evenkeel_wire::exchange::plan_approval::{ApprovalWrite, RequestPlanApproval};
+use evenkeel_wire::exchange::plan_approval::{ApprovalWrite, PlanApproval, RequestPlanApproval};
 use serde_json::{Map, Value, json};
 
 use super::{follow, show};
@@ -135,22 +135,34 @@ async fn request(
     write: ApprovalWrite,
     asked: ApprovalTerms,
 ) -> Outcome {
-    let title = write.title();
-    let expires_seconds = asked.expires.map(|time| time.as_secs());
-    let body = RequestPlanApproval { write, reason: asked.reason, expires_seconds };
-    let agbot = context.agbot(exchange)?;
-    let call = agbot.client.request_plan_approval(&exchange.org, &body);
-    let found = agbot.call(&format!("requesting the approval to {title}"), call).await?;
-    if context.is_dry_run {
-        return Ok(());
-    }
+    let terms = (asked.reason, asked.expires);
+    let Some(found) = send_request(context, exchange, write, terms).await? else { return Ok(()) };
     show(context, &found)?;
     print_note(format!("another user who may do that approves it with: hzn approval approve {}", found.id));
     follow(&asked.wait, context, exchange, &found.id).await
 }
 
+/// Has the agbot plan a write and request its approval; none in a dry run. The terms are the reason and the time after which the request expires.
+///
+/// # Errors
+/// With status 5 when the agbot does not plan it.
+pub(crate) async fn send_request(
+    context: &Context,
+    exchange: &Exchange,
+    write: ApprovalWrite,
+    (reason, expires): (String, Option<Duration>),
+) -> Outcome<Option<PlanApproval>> {
+    let title = write.title();
+    let expires_seconds = expires.map(|time| time.as_secs());
+    let body = RequestPlanApproval { write, reason, expires_seconds };
+    let agbot = context.agbot(exchange)?;
+    let call = agbot.client.request_plan_approval(&exchange.org, &body);
+    let found = agbot.call(&format!("requesting the approval to {title}"), call).await?;
+    Ok((!context.is_dry_run).then_some(found))
+}
+
 /// Returns the bare name of a policy of the organization whose users approve it.
-fn own_name(exchange: &Exchange, policy: &str) -> Outcome<String> {
+pub(crate) fn own_name(exchange: &Exchange, policy: &str) -> Outcome<String> {
     let (org, name) = exchange.split(policy);
     if org == exchange.org {
         return Ok(name);
