@@ -64,6 +64,20 @@ pub async fn list(
     }
 }
 
+/// Counts the entries of an agbot that a filter selects by other members than the key, up to a number.
+pub async fn count(
+    conn: &mut PgConnection,
+    subject: Subject,
+    agbot: (&str, &str),
+    filter: &ServedFilter,
+    most: i64,
+) -> Result<i64, StoreError> {
+    match subject {
+        Subject::Pattern => count_patterns(conn, agbot, filter, most).await,
+        Subject::Policy => count_policies(conn, agbot, filter, most).await,
+    }
+}
+
 /// Adds an entry.
 ///
 /// # Errors
@@ -307,6 +321,72 @@ async fn list_policies(
             confirmed_by: row.confirmed_by,
         })
         .collect())
+}
+
+async fn count_patterns(
+    conn: &mut PgConnection,
+    (org, agbot): (&str, &str),
+    filter: &ServedFilter,
+    most: i64,
+) -> Result<i64, StoreError> {
+    let count = sqlx::query_scalar!(
+        r#"-- served_entry.count_patterns
+        SELECT count(*) AS "count!"
+        FROM (
+            SELECT 1
+            FROM agbot_pattern
+            WHERE org = $1 AND agbot = $2
+              AND ($3::text IS NULL OR pattern LIKE $3)
+              AND ($4::text IS NULL OR pattern_org LIKE $4)
+              AND ($5::text IS NULL OR node_org LIKE $5)
+              AND (NOT $6 OR (confirmed_by IS NOT NULL AND EXISTS (
+                  SELECT FROM agbot WHERE agbot.org = $1 AND agbot.agbot = $2 AND agbot.approved_by IS NOT NULL)))
+            LIMIT $7
+        ) AS selected"#,
+        org,
+        agbot,
+        filter.subject.as_deref(),
+        filter.subject_org.as_deref(),
+        filter.node_org.as_deref(),
+        filter.is_confirmed,
+        most,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(count)
+}
+
+async fn count_policies(
+    conn: &mut PgConnection,
+    (org, agbot): (&str, &str),
+    filter: &ServedFilter,
+    most: i64,
+) -> Result<i64, StoreError> {
+    let count = sqlx::query_scalar!(
+        r#"-- served_entry.count_policies
+        SELECT count(*) AS "count!"
+        FROM (
+            SELECT 1
+            FROM agbot_policy
+            WHERE org = $1 AND agbot = $2
+              AND ($3::text IS NULL OR policy LIKE $3)
+              AND ($4::text IS NULL OR policy_org LIKE $4)
+              AND ($5::text IS NULL OR node_org LIKE $5)
+              AND (NOT $6 OR (confirmed_by IS NOT NULL AND EXISTS (
+                  SELECT FROM agbot WHERE agbot.org = $1 AND agbot.agbot = $2 AND agbot.approved_by IS NOT NULL)))
+            LIMIT $7
+        ) AS selected"#,
+        org,
+        agbot,
+        filter.subject.as_deref(),
+        filter.subject_org.as_deref(),
+        filter.node_org.as_deref(),
+        filter.is_confirmed,
+        most,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(count)
 }
 
 /// Adds a served pattern.

@@ -64,6 +64,33 @@ async fn tasks_and_reasons_are_listed_page_by_page() {
             assert_eq!((status, text.starts_with(field)), (400, true), "{path} {refusal}");
         }
     }
+    let second = json!({
+        "label": "second", "constraints": ["site == nowhere"],
+        "service": {"name": "watch", "org": "o", "arch": "*", "serviceVersions": [{"version": "1.0.0"}]},
+    });
+    let (status, body) = hub.call("POST", "/orgs/o/business/policies/second", Some(second)).await;
+    assert_eq!(status, 201, "{body}");
+    eventually("both policies are listed", || async {
+        (get(&hub, "/agbot/policies?count=true").await.1["count"] == 2).then_some(())
+    })
+    .await;
+    for (filter, expected) in [
+        ("up%20%3D%3D%203", &["o/everywhere"][..]),
+        ("orchestrated%20%3D%3D%20false", &["o/second"]),
+        ("name%20in%20%22second%2Ceverywhere%22", &["o/everywhere", "o/second"]),
+        ("up%20%3E%203", &[]),
+    ] {
+        let found = pages(&hub, "/agbot/policies", "policies", &format!("limit=1&filter={filter}")).await;
+        assert_eq!(found.iter().map(|one| one["policy"].clone()).collect::<Vec<_>>(), expected, "{filter}");
+        let (_, page) = get(&hub, &format!("/agbot/policies?count=true&filter={filter}")).await;
+        assert_eq!(page["count"], expected.len(), "{filter}: {page}");
+        assert_eq!(page.get("countIsMinimum"), None, "{page}");
+    }
+    let (status, refusal) = get(&hub, "/agbot/policies?filter=up%20%3D").await;
+    assert!(
+        status == 400 && refusal["msg"].as_str().is_some_and(|text| text.starts_with("filter")),
+        "{refusal}"
+    );
     let (_, overview) = get(&hub, "/agbot/overview").await;
     assert_eq!(overview["tasks"]["running"], 3, "{overview}");
     assert_eq!(overview["groupStates"], json!({"up": 1, "degraded": 0, "down": 0, "empty": 0}));

@@ -58,3 +58,41 @@ async fn nodes_of_a_view_are_changed_and_problems_acknowledged() {
     assert_eq!(hzn.data("agbot attention list"), json!([]));
     assert_ne!(hzn.run("agbot attention acknowledge 0123 --because known").status, 0);
 }
+
+#[tokio::test]
+async fn entries_that_an_agbot_serves_are_selected_by_their_members() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    for org in ["o", "p"] {
+        assert_eq!(
+            hub.call("POST", &format!("/orgs/{org}"), Some(json!({"label": "", "description": ""}))).await.0,
+            201
+        );
+    }
+    let agbot = json!({"token": "secret-agbot", "name": "a", "publicKey": ""});
+    assert_eq!(hub.call("PUT", "/orgs/o/agbots/a", Some(agbot)).await.0, 201);
+    let mut hzn = Hzn::new(&scratch, &hub, &format!("root/root:{}", hub.root_password()));
+    hzn.set("HZN_ORG_ID", "o".to_owned());
+    for (name, nodes) in [("camera", "o"), ("camera", "p"), ("gate", "p")] {
+        hzn.done(&format!("exchange agbot adddeploymentpol a o {name} {nodes}"));
+        hzn.done(&format!("exchange agbot addpattern a o {name} {nodes}"));
+    }
+    for (list, member) in [("listdeploymentpol", "businessPol"), ("listpattern", "pattern")] {
+        let names = |found: &Value| found.as_object().expect("entries").keys().cloned().collect::<Vec<_>>();
+        assert_eq!(
+            hzn.data(&format!("exchange agbot {list} a")).as_object().map(serde_json::Map::len),
+            Some(3)
+        );
+        let found = hzn.data(&format!("exchange agbot {list} a --filter nodeOrgid==p"));
+        assert_eq!(names(&found), ["o_camera_p", "o_gate_p"]);
+        let found =
+            hzn.data(&format!("exchange agbot {list} a --filter {member}==camera --after o_camera_o"));
+        assert_eq!(names(&found), ["o_camera_p"]);
+        let first = hzn.run(&format!("exchange agbot {list} a --limit 1"));
+        assert!(first.status == 0 && first.errors.contains("--after o_camera_o"), "{}", first.errors);
+        assert_eq!(hzn.data(&format!("exchange agbot {list} a --filter nodeOrgid==p --count")), json!(2));
+        hzn.refused(5, &format!("exchange agbot {list} a --filter nodeOrgid=="));
+    }
+    hzn.refused(8, "exchange agbot listpattern none --filter pattern==x");
+    assert_eq!(hub.stop().await, 0);
+}

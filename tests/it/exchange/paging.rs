@@ -114,6 +114,8 @@ async fn pages_show_to_every_caller_what_the_whole_list_shows() {
         "list_nodes",
         "list_organizations",
         "list_patterns",
+        "list_served_patterns",
+        "list_served_policies",
         "list_services",
         "list_users",
     ];
@@ -187,6 +189,49 @@ async fn filter_selects_by_members_and_continues_where_it_stopped() {
     let missing = "/orgs/o/hagroups?filter=admin%20%3D%3D%20true&after=group-2400";
     let found = api.expect(200, ADMIN, "GET", missing, Value::Null).await;
     assert_eq!(found, json!({"nodeGroups": []}));
+}
+
+#[tokio::test]
+async fn filter_of_served_entries_selects_by_policy_and_nodes_beside_the_patterns() {
+    let database = TestDatabase::new().await;
+    let api = Api::start(&database).await;
+    for org in ["o", "p"] {
+        api.make_org(org).await;
+    }
+    let agbot = json!({"token": "secret-agbot", "name": "a", "publicKey": ""});
+    api.expect(201, ADMIN, "PUT", "/orgs/o/agbots/a", agbot).await;
+    for (policy, nodes) in [("camera", "o"), ("camera", "p"), ("gate", "o"), ("gate", "p"), ("lamp", "o")] {
+        let entry = json!({"businessPolOrgid": "o", "businessPol": policy, "nodeOrgid": nodes});
+        api.expect(201, ROOT, "POST", "/orgs/o/agbots/a/businesspols", entry).await;
+        let entry = json!({"patternOrgid": "o", "pattern": policy, "nodeOrgid": nodes});
+        api.expect(201, ROOT, "POST", "/orgs/o/agbots/a/patterns", entry).await;
+    }
+    for (list, member, subject) in
+        [("businesspols", "businessPol", "deployment_policy"), ("patterns", "pattern", "deployment_pattern")]
+    {
+        for (query, filter, count, expected) in [
+            ("", format!("{member} == gate"), 2, &["o_gate_o", "o_gate_p"][..]),
+            ("", format!("nodeOrgid == o AND {member} != lamp"), 2, &["o_camera_o", "o_gate_o"]),
+            ("", "id == o_lamp_o".to_owned(), 1, &["o_lamp_o"]),
+            (&*format!("&{subject}=cam%25"), "nodeOrgid == p".to_owned(), 1, &["o_camera_p"]),
+        ] {
+            let path = format!("/orgs/o/agbots/a/{list}?count=true&filter={}{query}", escaped(&filter));
+            let found = api.expect(200, ADMIN, "GET", &path, Value::Null).await;
+            assert_eq!(entries(&found).into_keys().collect::<Vec<_>>(), expected, "{filter}: {found}");
+            assert_eq!(found["count"], count, "{filter}");
+        }
+        let path = format!("/orgs/o/agbots/a/{list}?limit=2&count=true");
+        let first = api.expect(200, ADMIN, "GET", &path, Value::Null).await;
+        assert_eq!((&first["next"], &first["count"]), (&json!("o_camera_p"), &json!(5)), "{first}");
+        let rest = api.expect(200, ADMIN, "GET", &format!("{path}&after=o_gate_o"), Value::Null).await;
+        assert_eq!(entries(&rest).into_keys().collect::<Vec<_>>(), ["o_gate_p", "o_lamp_o"]);
+        let (status, refused) =
+            api.call(ADMIN, "GET", &format!("/orgs/o/agbots/a/{list}?filter=a%20%3D%3D"), Value::Null).await;
+        assert!(
+            status == 400 && refused["msg"].as_str().is_some_and(|text| text.contains("filter")),
+            "{refused}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use evenkeel_agbot::{EngineHandle, InertPolicy};
-use evenkeel_api::{OrgPath, Refusal};
+use evenkeel_api::{MAX_EXAMINED, OrgPath, Refusal};
 use evenkeel_domain::object::Members;
 use evenkeel_domain::orchestration::MembersError;
 use evenkeel_explain::explain::status_of;
+use evenkeel_domain::policy::ListFilter;
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner_model::model::{
     FleetCounts, FleetFilter, FleetGroups, FleetRow, Liveness, Model, Reach,
@@ -24,6 +25,7 @@ use evenkeel_wire::agbot::fleet::{
 };
 use evenkeel_wire::page::DEFAULT_LIMIT;
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::attention;
 use super::list_page;
@@ -59,11 +61,12 @@ impl NamedQuery for FleetNodesQuery {
 }
 
 impl NamedQuery for FleetPoliciesQuery {
-    const KNOWN: Members = known(&["after", "limit", "count"]);
+    const KNOWN: Members = known(&["filter", "after", "limit", "count"]);
 
     fn take(parameters: &mut Parameters) -> Result<Self, MembersError> {
         let limit = parameters.number("limit", 1..=MOST_POLICIES)?;
         Ok(Self {
+            filter: list_page::filter(parameters)?,
             after: parameters.text("after")?,
             limit: limit.and_then(|limit| u16::try_from(limit).ok()),
             count: parameters.boolean("count")?,
@@ -362,20 +365,45 @@ pub(super) async fn list_fleet_policies(
         return Err(list_page::of_other_list());
     }
     let limit = usize::from(query.limit.unwrap_or(POLICIES));
+    let filter = query.filter.as_deref().map(list_page::parsed).transpose()?;
     let make = || {
         let (model, now) = (context.model(), context.now());
         let view = View { model: &model, org: &org, seen: &seen, now };
         let is_later = |facts: &&DeploymentPolicyFacts| after.as_ref().is_none_or(|after| facts.id > *after);
-        let mut following = view.policies().filter(is_later);
-        let page: Vec<_> = following.by_ref().take(limit).collect();
-        let has_more = following.next().is_some();
-        Ok(FleetPolicies {
-            count: (query.count == Some(true)).then(|| view.policies().count() as u64),
-            next: page.last().filter(|_| has_more).map(|last| last.id.name().to_owned()),
-            policies: page.into_iter().filter_map(|facts| shown_policy(&context, &view, facts)).collect(),
-        })
+        let show = |facts: &_| shown_policy(&context, &view, facts);
+        let (policies, next) = selected(view.policies().filter(is_later), filter.as_ref(), limit, show);
+        let (count, count_is_minimum) = match &filter {
+            _ if query.count != Some(true) => (None, false),
+            None => (Some(view.policies().count() as u64), false),
+            Some(_) => {
+                let (all, next) = selected(view.policies(), filter.as_ref(), usize::MAX, show);
+                (Some(all.len() as u64), next.is_some())
+            }
+        };
+        Ok(FleetPolicies { policies, next, count, count_is_minimum })
     };
     kept.policies.get(&seen, format!("{org} {query:?}"), make).map(Json)
+}
+
+/// Returns the policies of a page that a filter selects, and the name of the last examined one if there are more. The status of a policy is
+/// computed to examine it, so that a request examines a limited number.
+fn selected<'f>(
+    policies: impl Iterator<Item = &'f DeploymentPolicyFacts>,
+    filter: Option<&ListFilter>,
+    limit: usize,
+    show: impl Fn(&DeploymentPolicyFacts) -> Option<FleetPolicy>,
+) -> (Vec<FleetPolicy>, Option<String>) {
+    let (mut found, mut last) = (Vec::new(), None);
+    for (examined, facts) in policies.enumerate() {
+        if found.len() == limit || examined == MAX_EXAMINED {
+            return (found, last);
+        }
+        last = Some(facts.id.name().to_owned());
+        let is_selected =
+            |policy: &FleetPolicy| filter.is_none_or(|filter| filter.selects(&policy.policy, &json!(policy)));
+        found.extend(show(facts).filter(is_selected));
+    }
+    (found, None)
 }
 
 /// Returns a policy by its name in a request about an organization.

@@ -2,6 +2,7 @@
 
 use clap::Subcommand;
 use evenkeel_wire::exchange::agbot::{PostServedPattern, PostServedPolicy};
+use evenkeel_wire::page::PageQuery;
 use serde_json::Value;
 
 use super::agbot_approval;
@@ -62,6 +63,8 @@ pub enum AgbotCommand {
     ListPolicies {
         /// Agbot that serves them
         agbot: String,
+        #[command(flatten)]
+        selection: ListSelection,
     },
     /// Adds deployment policies to those that an agbot serves
     #[command(name = "adddeploymentpol", visible_aliases = ["addpolicy", "addbusinesspol"])]
@@ -92,6 +95,8 @@ pub enum AgbotCommand {
     ListPatterns {
         /// Agbot that serves them
         agbot: String,
+        #[command(flatten)]
+        selection: ListSelection,
     },
     /// Adds a pattern to those that an agbot serves
     #[command(name = "addpattern")]
@@ -159,17 +164,28 @@ impl ServedList {
         [("organization", org), ("name", name), ("nodes of", "nodeOrgid")]
     }
 
-    async fn show(self, context: &Context, exchange: &Exchange, agbot: &str) -> Outcome {
+    async fn show(
+        self,
+        (context, exchange): (&Context, &Exchange),
+        agbot: &str,
+        selection: &ListSelection,
+    ) -> Outcome {
         let (org, id) = exchange.split(agbot);
         let client = &exchange.server.client;
-        let read = async {
-            match self {
-                Self::Policies => client.served_policy_records(&org, &id).await,
-                Self::Patterns => client.served_pattern_records(&org, &id).await,
-            }
-        };
         let entries = Part { kind: &AGBOTS, owner: agbot, noun: self.noun() };
-        let map = members_of(entries.find(exchange, read).await?.unwrap_or_default());
+        let page = async |query: &PageQuery| {
+            let read = async {
+                match self {
+                    Self::Policies => client.served_policy_records(&org, &id, query).await,
+                    Self::Patterns => client.served_pattern_records(&org, &id, query).await,
+                }
+            };
+            Ok(entries.find(exchange, read).await?.unwrap_or_default())
+        };
+        if selection.is_count() {
+            return context.screen.show(&selection.count(page).await?);
+        }
+        let map = members_of(selection.read(page).await?);
         let table = Table::of_map(&map, "id", &self.columns());
         context.screen.show(&View::new(Value::Object(map), table))
     }
@@ -265,8 +281,12 @@ pub async fn run(command: AgbotCommand, context: &Context, exchange: &Exchange) 
         C::Unconfirm { agbot, entry } => {
             agbot_approval::confirm(exchange, &agbot, entry.as_deref(), false).await
         }
-        C::ListPolicies { agbot } => ServedList::Policies.show(context, exchange, &agbot).await,
-        C::ListPatterns { agbot } => ServedList::Patterns.show(context, exchange, &agbot).await,
+        C::ListPolicies { agbot, selection } => {
+            ServedList::Policies.show((context, exchange), &agbot, &selection).await
+        }
+        C::ListPatterns { agbot, selection } => {
+            ServedList::Patterns.show((context, exchange), &agbot, &selection).await
+        }
         C::AddPolicy { agbot, policy_org, policy, node_org } => {
             ServedEntry::policy(policy_org, policy, node_org).add(exchange, &agbot).await
         }

@@ -1,7 +1,7 @@
 //! Parts of lists: the entries that a constraint selects, a page of them, or their number.
 
 use clap::Args;
-use evenkeel_client::Records;
+use evenkeel_client::{Records, RecordsPage};
 use evenkeel_wire::page::{MAX_LIMIT, PageQuery};
 use serde_json::json;
 
@@ -52,6 +52,68 @@ impl ListSelection {
     pub fn is_count(&self) -> bool {
         self.count
     }
+
+    /// Reads all that are selected, page by page.
+    ///
+    /// # Errors
+    /// Those of the pages; with status 1 when the exchange does not select.
+    pub async fn read(&self, page: impl AsyncFn(&PageQuery) -> Outcome<RecordsPage>) -> Outcome<Records> {
+        if self.is_whole() {
+            return Ok(page(&PageQuery::default()).await?.records);
+        }
+        let mut query = PageQuery {
+            limit: Some(self.limit.unwrap_or(MAX_LIMIT)),
+            after: self.after.clone(),
+            filter: self.filter.clone(),
+            count: Some(true),
+        };
+        let mut all = Records::new();
+        loop {
+            let found = page(&query).await?;
+            require_selected(&query, &found)?;
+            all.extend(found.records);
+            let Some(next) = found.next else { return Ok(all) };
+            let is_full = self.limit.is_some_and(|limit| all.len() >= usize::from(limit));
+            if is_full {
+                print_note(format!("more follow: --after {next}"));
+                return Ok(all);
+            }
+            // A page with a filter may end before its limit.
+            let missing =
+                self.limit.map(|limit| limit.saturating_sub(u16::try_from(all.len()).unwrap_or(limit)));
+            query = PageQuery {
+                limit: Some(missing.unwrap_or(MAX_LIMIT)),
+                after: Some(next),
+                count: None,
+                ..query
+            };
+        }
+    }
+
+    /// Shows the number of all that are selected.
+    ///
+    /// # Errors
+    /// See [`ListSelection::read`].
+    pub async fn count(&self, page: impl AsyncFn(&PageQuery) -> Outcome<RecordsPage>) -> Outcome<View> {
+        let is_part = self.after.is_some() || self.limit.is_some();
+        let query = PageQuery {
+            limit: Some(1),
+            filter: self.filter.clone(),
+            count: Some(true),
+            ..PageQuery::default()
+        };
+        let first = if is_part { None } else { Some(page(&query).await?) };
+        if let Some(first) = &first {
+            require_selected(&query, first)?;
+        }
+        let counted = first.filter(|page| !page.count_is_minimum).and_then(|page| page.count);
+        let number = match counted {
+            Some(number) => number,
+            // The exchange counts the first entries only.
+            None => self.read(page).await?.len() as u64,
+        };
+        Ok(View::new(json!(number), Table::of_record(&json!({ "count": number }))))
+    }
 }
 
 impl Kind {
@@ -87,32 +149,7 @@ impl Kind {
         if name.is_some() || selection.is_whole() {
             return self.read(exchange, name).await;
         }
-        let mut query = PageQuery {
-            limit: Some(selection.limit.unwrap_or(MAX_LIMIT)),
-            after: selection.after.clone(),
-            filter: selection.filter.clone(),
-            count: Some(true),
-        };
-        let mut all = Records::new();
-        loop {
-            let page = self.page(exchange, &query).await?;
-            all.extend(page.records);
-            let Some(next) = page.next else { return Ok(all) };
-            let is_full = selection.limit.is_some_and(|limit| all.len() >= usize::from(limit));
-            if is_full {
-                print_note(format!("more follow: --after {next}"));
-                return Ok(all);
-            }
-            // A page with a filter may end before its limit.
-            let missing =
-                selection.limit.map(|limit| limit.saturating_sub(u16::try_from(all.len()).unwrap_or(limit)));
-            query = PageQuery {
-                limit: Some(missing.unwrap_or(MAX_LIMIT)),
-                after: Some(next),
-                count: None,
-                ..query
-            };
-        }
+        selection.read(async |query: &PageQuery| self.page(exchange, query).await).await
     }
 
     /// Shows the number of all that are selected.
@@ -120,37 +157,28 @@ impl Kind {
     /// # Errors
     /// See [`Kind::read`].
     pub async fn count(&self, exchange: &Exchange, selection: &ListSelection) -> Outcome<View> {
-        let is_part = selection.after.is_some() || selection.limit.is_some();
-        let query = PageQuery {
-            limit: Some(1),
-            filter: selection.filter.clone(),
-            count: Some(true),
-            ..PageQuery::default()
-        };
-        let page = if is_part { None } else { Some(self.page(exchange, &query).await?) };
-        let counted = page.filter(|page| !page.count_is_minimum).and_then(|page| page.count);
-        let number = match counted {
-            Some(number) => number,
-            // The exchange counts the first entries only.
-            None => self.read_selected(exchange, None, selection).await?.len() as u64,
-        };
-        Ok(View::new(json!(number), Table::of_record(&json!({ "count": number }))))
+        selection.count(async |query: &PageQuery| self.page(exchange, query).await).await
     }
 
-    async fn page(&self, exchange: &Exchange, query: &PageQuery) -> Outcome<evenkeel_client::RecordsPage> {
+    async fn page(&self, exchange: &Exchange, query: &PageQuery) -> Outcome<RecordsPage> {
         let doing = format!("reading the list of {}", plural(self.noun));
         let found = exchange.server.client.records_page(self.resource, &exchange.org, query);
         let Some(page) = exchange.server.call(&doing, found).await? else {
             require_org(exchange, &exchange.org).await?;
-            return Ok(evenkeel_client::RecordsPage::default());
+            return Ok(RecordsPage::default());
         };
-        if query.count == Some(true) && page.count.is_none() {
-            return Err(CliError::input(
-                "this exchange cannot select from lists",
-                "it ignores --filter, --limit, --after and --count",
-                "list everything",
-            ));
-        }
         Ok(page)
     }
+}
+
+/// Refuses a page of an exchange that does not select: it has the whole list.
+fn require_selected(query: &PageQuery, page: &RecordsPage) -> Outcome {
+    if query.count != Some(true) || page.count.is_some() || page.records.is_empty() {
+        return Ok(());
+    }
+    Err(CliError::input(
+        "this exchange cannot select from lists",
+        "it ignores --filter, --limit, --after and --count",
+        "list everything",
+    ))
 }

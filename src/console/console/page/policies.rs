@@ -47,7 +47,7 @@ pub(crate) async fn show(
     let reader = reader.for_display();
     let after = form.owned("after");
     let is_first = after.is_none();
-    let query = FleetPoliciesQuery { after, limit: Some(PAGE), count: None };
+    let query = FleetPoliciesQuery { after, limit: Some(PAGE), ..FleetPoliciesQuery::default() };
     let found = reads::policies(&reader, &org, &query).await?;
     let policies = found.policies.into_iter().map(|policy| {
         let name = bare_name(&org, &policy.policy).to_owned();

@@ -235,6 +235,10 @@ pub struct FleetMatter {
 /// Selection of deployment policies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 pub struct FleetPoliciesQuery {
+    /// Only policies whose members satisfy this constraint, in the language of policies, such as `avail != up`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(max_length = 4096)]
+    pub filter: Option<String>,
     /// Only policies after this one: the value of `next` of the page before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
@@ -258,6 +262,9 @@ pub struct FleetPolicies {
     /// Number of policies on all pages, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
+    /// True if there may be more policies than `count`, because not all were examined for the filter.
+    #[serde(rename = "countIsMinimum", default, skip_serializing_if = "std::ops::Not::not")]
+    pub count_is_minimum: bool,
 }
 
 /// A deployment policy that the agbot serves.

@@ -10,12 +10,13 @@ use evenkeel_wire::exchange::agbot::{
 use evenkeel_wire::exchange::agbot_approval::{AgbotApproval, FencingResponse, PostFencing};
 use evenkeel_wire::exchange::message::{AgbotMessage, AgbotMessagesResponse, PostMessage};
 use evenkeel_wire::exchange::utility::ApiResponse;
+use evenkeel_wire::page::PageQuery;
 use serde_json::Value;
 
 use super::message::MessagePage;
 use super::record::member_records;
 use super::{MOST_BYTES, by_id, only};
-use crate::{Client, ClientError, Path, Records};
+use crate::{Client, ClientError, Path, RecordsPage};
 
 fn agbot_path(org: &str, agbot: &str, rest: &[&str]) -> Path {
     rest.iter().fold(Path::org(org, &["agbots", agbot]), |path, segment| path.push(segment))
@@ -156,24 +157,35 @@ impl Client {
         Ok(found.unwrap_or_default().business_pols)
     }
 
-    /// The deployment policies that an agbot serves, as the exchange sent them; `None` for status 404.
+    /// A page of the deployment policies that an agbot serves, as the exchange sent them, or all of them for an empty query; `None` for
+    /// status 404.
     pub async fn served_policy_records(
         &self,
         org: &str,
         agbot: &str,
-    ) -> Result<Option<Records>, ClientError> {
-        let found: Option<Value> = self.get(agbot_path(org, agbot, &["businesspols"])).await?;
-        Ok(found.map(|found| member_records(Some(found), "businessPols")))
+        query: &PageQuery,
+    ) -> Result<Option<RecordsPage>, ClientError> {
+        self.served_records(agbot_path(org, agbot, &["businesspols"]), "businessPols", query).await
     }
 
-    /// The patterns that an agbot serves, as the exchange sent them; `None` for status 404.
+    /// The same of the patterns that an agbot serves.
     pub async fn served_pattern_records(
         &self,
         org: &str,
         agbot: &str,
-    ) -> Result<Option<Records>, ClientError> {
-        let found: Option<Value> = self.get(agbot_path(org, agbot, &["patterns"])).await?;
-        Ok(found.map(|found| member_records(Some(found), "patterns")))
+        query: &PageQuery,
+    ) -> Result<Option<RecordsPage>, ClientError> {
+        self.served_records(agbot_path(org, agbot, &["patterns"]), "patterns", query).await
+    }
+
+    async fn served_records(
+        &self,
+        path: Path,
+        member: &str,
+        query: &PageQuery,
+    ) -> Result<Option<RecordsPage>, ClientError> {
+        let found: Option<Value> = self.get(path.parameters(query)?).await?;
+        Ok(found.map(|found| RecordsPage::new(found, |found| member_records(Some(found), member))))
     }
 
     /// Stops an agbot from serving a policy, named `policyOrg_policy_nodeOrg`; false if it did not serve it.

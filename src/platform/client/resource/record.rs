@@ -107,6 +107,18 @@ impl Resource {
     }
 }
 
+impl RecordsPage {
+    /// Reads a response, whose documents a function takes out.
+    pub(super) fn new(found: Value, records: impl FnOnce(Value) -> Records) -> Self {
+        Self {
+            next: found.get("next").and_then(Value::as_str).map(str::to_owned),
+            count: found.get("count").and_then(Value::as_u64),
+            count_is_minimum: found.get("countIsMinimum").and_then(Value::as_bool).unwrap_or(false),
+            records: records(found),
+        }
+    }
+}
+
 /// Returns the documents in a member of a response that holds a map; none when it is missing.
 pub(super) fn member_records(response: Option<Value>, member: &str) -> Records {
     match response.and_then(|mut response| response.get_mut(member).map(Value::take)) {
@@ -134,12 +146,7 @@ impl Client {
         query: &PageQuery,
     ) -> Result<Option<RecordsPage>, ClientError> {
         let found: Option<Value> = self.get(resource.list_path(org).parameters(query)?).await?;
-        Ok(found.map(|found| RecordsPage {
-            next: found.get("next").and_then(Value::as_str).map(str::to_owned),
-            count: found.get("count").and_then(Value::as_u64),
-            count_is_minimum: found.get("countIsMinimum").and_then(Value::as_bool).unwrap_or(false),
-            records: resource.records(org, found),
-        }))
+        Ok(found.map(|found| RecordsPage::new(found, |found| resource.records(org, found))))
     }
 
     /// Reads one resource with its qualified name; `None` if it does not exist.

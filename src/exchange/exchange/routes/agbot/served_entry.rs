@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use evenkeel_access::{Caller, MULTI_TENANT_ORG, Permission, Role, right};
-use evenkeel_api::{DocumentedBody, List, NoContent};
+use evenkeel_api::{DocumentedBody, List, ListShape, NoContent};
 use evenkeel_exchange_store::account::{self, AccountRow};
 use evenkeel_exchange_store::agbot_approval;
 use evenkeel_exchange_store::facts::FactKind;
@@ -17,6 +17,7 @@ use serde::Serialize;
 use crate::error::{Created, created};
 use crate::feed::row::agbot_change;
 use crate::operation::{ExchangeRequest, Op, PartPath, ResourcePath};
+use crate::routes::page_query::Paging;
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::routes::shape::{MAX_TEXT, require_length};
 use crate::{ApiError, Exchange};
@@ -46,31 +47,52 @@ pub(super) async fn read<K: Kind>(
     caller: &Caller,
     ResourcePath { org, id }: ResourcePath,
     filter: ServedFilter,
+    paging: Paging,
 ) -> Result<List<K::List>, ApiError> {
     let is_seen = sees_served(&exchange, caller, &org, &id).await?;
-    let wanted = Arc::new((org, id, filter, is_seen));
-    pages::list(K::OPEN, "}}", move |after: Option<String>| {
-        page::<K>(exchange.clone(), wanted.clone(), after)
-    })
-    .await
+    let shape = ListShape { open: K::OPEN, close: "}}", key: "", rows: PAGE_ROWS };
+    let wanted = Arc::new(Wanted { org, id, filter, is_seen });
+    let counted = (exchange.clone(), wanted.clone());
+    let load = move |after, rows| page::<K>(exchange.clone(), wanted.clone(), after, rows);
+    pages::list_or_page((shape, None), paging, load, |most| count::<K>(counted, most)).await
+}
+
+/// Selection of entries of an agbot.
+struct Wanted {
+    org: String,
+    id: String,
+    filter: ServedFilter,
+    /// False if the caller may not see what the agbot serves.
+    is_seen: bool,
+}
+
+async fn count<K: Kind>((exchange, wanted): (Exchange, Arc<Wanted>), most: i64) -> Result<i64, ApiError> {
+    let Wanted { org, id, filter, is_seen } = &*wanted;
+    if !is_seen {
+        return Ok(0);
+    }
+    let count = exchange
+        .database()
+        .read(async |connection| served_entry::count(connection, K::SUBJECT, (org, id), filter, most).await);
+    Ok(count.await?)
 }
 
 async fn page<K: Kind>(
     exchange: Exchange,
-    wanted: Arc<(String, String, ServedFilter, bool)>,
+    wanted: Arc<Wanted>,
     after: Option<String>,
+    rows: i64,
 ) -> Result<Page<String>, ApiError> {
-    let (org, id, filter, is_seen) = &*wanted;
+    let Wanted { org, id, filter, is_seen } = &*wanted;
     if !is_seen {
         return Ok(Page::new());
     }
     let place = after.as_deref();
-    let rows = exchange.database().read(async |connection| {
-        served_entry::list(connection, K::SUBJECT, (org, id), filter, place, PAGE_ROWS).await
+    let found = exchange.database().read(async |connection| {
+        served_entry::list(connection, K::SUBJECT, (org, id), filter, place, rows).await
     });
-    let rows = rows.await?;
     let keyed_response = |row: ServedRow| (row.entry.clone(), K::shape(row));
-    Ok(Page::object(rows, PAGE_ROWS, |row| row.entry.clone(), keyed_response)?)
+    Ok(Page::object(found.await?, rows, |row| row.entry.clone(), keyed_response)?)
 }
 
 pub(super) async fn get_entry<K: Kind>(
@@ -81,7 +103,7 @@ pub(super) async fn get_entry<K: Kind>(
         request: ExchangeRequest { exchange, caller, .. }, path: PartPath { org, id, part: entry }, ..
     } = op;
     let filter = ServedFilter { entry: Some(entry), ..ServedFilter::default() };
-    read::<K>(exchange, &caller, ResourcePath { org, id }, filter).await
+    read::<K>(exchange, &caller, ResourcePath { org, id }, filter, Paging::default()).await
 }
 
 /// Adds an entry for a caller who may, confirmed if the caller may do that as well.

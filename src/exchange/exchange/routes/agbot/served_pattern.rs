@@ -18,6 +18,7 @@ use crate::error::Created;
 use crate::extract::{Body, Query};
 use crate::operation::row::{delete, get, post};
 use crate::operation::{ExchangeRequest, Op, Operation, ResourcePath};
+use crate::routes::page_query::Paging;
 use crate::routes::shape::pattern_or_exact;
 
 const TAG: &str = "agbot pattern";
@@ -80,10 +81,11 @@ pub(super) fn operations() -> Vec<Operation> {
 }
 
 async fn list_patterns(
-    op: Op<ResourcePath, Query<ServedPatternsQuery>>,
+    op: Op<ResourcePath, (Query<ServedPatternsQuery>, Paging)>,
     _: Permission<right::AgbotRead>,
 ) -> Result<List<ServedPatternsResponse>, ApiError> {
-    let Op { request: ExchangeRequest { exchange, caller, .. }, path, parameters: Query(query) } = op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path, parameters: (Query(query), paging) } =
+        op;
     let filter = ServedFilter {
         entry: None,
         subject: query.deployment_pattern.map(pattern_or_exact),
@@ -91,7 +93,7 @@ async fn list_patterns(
         node_org: query.node_organization.map(pattern_or_exact),
         is_confirmed: query.confirmed == Some(true),
     };
-    served_entry::read::<ServedPatterns>(exchange, &caller, path, filter).await
+    served_entry::read::<ServedPatterns>(exchange, &caller, path, filter, paging).await
 }
 
 async fn create_pattern(

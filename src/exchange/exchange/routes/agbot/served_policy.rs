@@ -18,6 +18,7 @@ use crate::error::Created;
 use crate::extract::{Body, Query};
 use crate::operation::row::{delete, get, post};
 use crate::operation::{ExchangeRequest, Op, Operation, ResourcePath};
+use crate::routes::page_query::Paging;
 use crate::routes::shape::pattern_or_exact;
 
 const TAG: &str = "agbot policy";
@@ -81,10 +82,11 @@ pub(super) fn operations() -> Vec<Operation> {
 }
 
 async fn list_policies(
-    op: Op<ResourcePath, Query<ServedPoliciesQuery>>,
+    op: Op<ResourcePath, (Query<ServedPoliciesQuery>, Paging)>,
     _: Permission<right::AgbotRead>,
 ) -> Result<List<ServedPoliciesResponse>, ApiError> {
-    let Op { request: ExchangeRequest { exchange, caller, .. }, path, parameters: Query(query) } = op;
+    let Op { request: ExchangeRequest { exchange, caller, .. }, path, parameters: (Query(query), paging) } =
+        op;
     let filter = ServedFilter {
         entry: None,
         subject: query.deployment_policy.map(pattern_or_exact),
@@ -92,7 +94,7 @@ async fn list_policies(
         node_org: query.node_organization.map(pattern_or_exact),
         is_confirmed: query.confirmed == Some(true),
     };
-    served_entry::read::<ServedPolicies>(exchange, &caller, path, filter).await
+    served_entry::read::<ServedPolicies>(exchange, &caller, path, filter, paging).await
 }
 
 async fn create_policy(
