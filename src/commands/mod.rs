@@ -37,7 +37,7 @@ enum Command {
     /// Runs a whole hub: exchange and agbot, with a PostgreSQL of its own unless one is named.
     Up(Box<up::UpArguments>),
     /// Runs an exchange alone, on an existing PostgreSQL.
-    Exchange(exchange::ExchangeArguments),
+    Exchange(Box<exchange::ExchangeArguments>),
     /// Runs an agbot alone, against any exchange; several on one database share the work.
     Agbot(agbot::AgbotArguments),
     /// Runs an edge agent, which keeps services running on this machine.
@@ -85,7 +85,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     };
     let outcome = match command {
         Command::Up(arguments) => up::run(*arguments),
-        Command::Exchange(arguments) => exchange::run(arguments),
+        Command::Exchange(arguments) => exchange::run(*arguments),
         Command::Agbot(arguments) => agbot::run(arguments),
         Command::Agent(arguments) => evenkeel_agent_bin::run(arguments, &settings::KEYS),
         Command::AgentVersion => {
@@ -124,7 +124,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
 fn parse_alone(arguments: &[OsString]) -> Option<Command> {
     match arguments.get(1)?.to_str()? {
         "up" => alone(arguments).map(Box::new).map(Command::Up),
-        "exchange" => alone(arguments).map(Command::Exchange),
+        "exchange" => alone(arguments).map(Box::new).map(Command::Exchange),
         "agbot" => alone(arguments).map(Command::Agbot),
         "agent" => alone(arguments).map(Command::Agent),
         "agent-guardian" => alone(arguments).map(Command::AgentGuardian),

@@ -26,6 +26,7 @@ mod plan_token;
 mod progress;
 mod provider_login;
 mod reads;
+mod renewal;
 mod session;
 
 use std::sync::Arc;
@@ -33,7 +34,7 @@ use std::sync::atomic::AtomicUsize;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::middleware::{from_fn, map_request};
+use axum::middleware::{from_fn, from_fn_with_state, map_request};
 use axum::routing::{any, get, post};
 use evenkeel_client::{Client, Transport};
 use evenkeel_http_server::middleware;
@@ -123,12 +124,17 @@ pub fn router(api: Router, is_tls: bool, provider: Option<Provider>) -> Router {
         .merge(administration_pages())
         .merge(fleet::routes())
         .route("/console/{*path}", any(page::missing));
-    pages.layer(from_fn(cross_site::refuse)).layer(from_fn(dot_segment::refuse)).with_state(Console {
+    let console = Console {
         api,
         is_tls,
         provider_logins: provider.and_then(ProviderLogins::new),
         open_streams: Arc::default(),
-    })
+    };
+    pages
+        .layer(from_fn_with_state(console.clone(), renewal::renew))
+        .layer(from_fn(cross_site::refuse))
+        .layer(from_fn(dot_segment::refuse))
+        .with_state(console)
 }
 
 /// Returns the pages about health, records, accounts and settings.

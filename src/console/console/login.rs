@@ -50,6 +50,8 @@ impl<'a> LoginPage<'a> {
 #[derive(Default, Deserialize)]
 pub(crate) struct LoginQuery {
     pub(crate) next: Option<String>,
+    /// True if a session is to be renewed.
+    pub(crate) renew: Option<bool>,
     left: Option<String>,
 }
 
@@ -58,7 +60,7 @@ pub(crate) async fn form(
     State(console): State<Console>,
     query: Result<Query<LoginQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Response {
-    let LoginQuery { next, left } = query.map(|Query(query)| query).unwrap_or_default();
+    let LoginQuery { next, left, .. } = query.map(|Query(query)| query).unwrap_or_default();
     let next = next.unwrap_or_default();
     let is_left = left.is_some();
     let leave_at = if is_left { console.end_session_address().await } else { String::new() };
@@ -95,7 +97,7 @@ pub(crate) async fn log_in(State(console): State<Console>, parts: Parts, form: F
             "Organization, user or password contain characters that no login has.",
         );
     };
-    match begin(&client, org, "begun by a login to the console").await {
+    match begin(&client, org, "begun by a login to the console", SESSION_SECS).await {
         Ok(session) => {
             let mut response = Redirect::to(next).into_response();
             response.headers_mut().insert(header::SET_COOKIE, session.cookie(&console, &parts.headers));
@@ -111,8 +113,13 @@ pub(crate) async fn log_in(State(console): State<Console>, parts: Parts, form: F
 /// Begins a session of the user whose credentials the client has.
 ///
 /// # Shape
-/// `description`: of the API key that is the session.
-pub(crate) async fn begin(client: &Client, org: &str, description: &str) -> Result<Session, ClientError> {
+/// `description`: of the API key that is the session. `secs`: its life.
+pub(crate) async fn begin(
+    client: &Client,
+    org: &str,
+    description: &str,
+    secs: i64,
+) -> Result<Session, ClientError> {
     let own = client.own_user(org).await?;
     let (name, account) = own.ok_or_else(|| ClientError::Status {
         status: StatusCode::FORBIDDEN.as_u16(),
@@ -125,7 +132,7 @@ pub(crate) async fn begin(client: &Client, org: &str, description: &str) -> Resu
     let body = NewApiKey {
         label: Some(LABEL.to_owned()),
         description: Some(description.to_owned()),
-        expires_in: Some(SESSION_SECS),
+        expires_in: Some(secs),
         ..NewApiKey::default()
     };
     let key = client.create_api_key(org, user, &body).await?;

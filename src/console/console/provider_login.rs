@@ -4,7 +4,6 @@
 //! the user. So the exchange verifies the token, chooses the role, creates the account and counts failures, as for other clients.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use askama::Template;
 use axum::extract::{FromRequestParts, Query, State};
@@ -22,7 +21,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use serde::{Deserialize, Serialize};
 
 use crate::login::{self, LoginQuery, own_page};
-use crate::session::{self, read_cookie, sensitive};
+use crate::renewal::{self, renew_from};
+use crate::session::{self, Session, read_cookie, seconds_now, sensitive};
 use crate::{Console, cross_site, layout, page};
 
 /// Time in which a user has to log in at the provider.
@@ -83,6 +83,9 @@ struct PendingLogin {
     /// Seconds since 1970: browsers restore cookies from earlier days.
     #[serde(rename = "t")]
     begun_at: u64,
+    /// The user of the session that is renewed, as `org/user`; none for a login.
+    #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
+    renews: Option<String>,
 }
 
 impl PendingLogin {
@@ -116,10 +119,6 @@ fn cookie_name(client: &BrowserClient) -> String {
     client.port().map_or_else(|| name.to_owned(), |port| format!("{name}-{port}"))
 }
 
-fn seconds_now() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
-}
-
 /// Sends the browser to the provider.
 pub(crate) async fn begin(
     State(console): State<Console>,
@@ -127,15 +126,21 @@ pub(crate) async fn begin(
     query: Result<Query<LoginQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Response {
     let Some((logins, client)) = configured(&console) else { return page::missing().await };
-    let next = query.ok().and_then(|Query(query)| query.next).unwrap_or_default();
+    let query = query.map(|Query(query)| query).unwrap_or_default();
+    let renewed = Session::read(&headers, &console).filter(|_| query.renew == Some(true));
+    let next = query.next.unwrap_or_default();
     let next = if next.len() <= MAX_NEXT { own_page(&next) } else { own_page("") };
     // A page of another site must not decide when a user logs in.
     if !cross_site::is_followed_here(&headers) {
         return session::to_login(next);
     }
-    match logins.provider.begin_login().await {
+    if renewed.is_some() && !renewal::is_navigation(&headers) {
+        return renewal::for_script();
+    }
+    match logins.provider.begin_login(renewed.is_some()).await {
         Ok((attempt, address)) => {
-            let pending = PendingLogin { attempt, next: next.to_owned(), begun_at: seconds_now() };
+            let renews = renewed.map(|session| session.name());
+            let pending = PendingLogin { attempt, next: next.to_owned(), begun_at: seconds_now(), renews };
             let mut response = Redirect::to(&address).into_response();
             let sent = response.headers_mut();
             sent.insert(header::SET_COOKIE, pending.cookie(&client));
@@ -152,18 +157,33 @@ pub(crate) async fn finish(State(console): State<Console>, mut parts: Parts) -> 
     let query = Query::<CodeResponse>::from_request_parts(&mut parts, &console).await;
     // A parameter that comes twice is that of an attacker.
     let response = query.map_or_else(|_| CodeResponse::default(), |Query(query)| query);
-    let mut page = match log_in(&console, &logins, &client, (&parts, &response)).await {
+    let pending = PendingLogin::read(&parts.headers, &client, seconds_now());
+    let is_renewal = pending.as_ref().is_some_and(|pending| pending.renews.is_some());
+    let mut page = match log_in(&console, (&logins, &client), pending, (&parts, &response)).await {
         Ok((next, session)) => welcome(&next, session),
+        Err(Refusal::Unconfirmed(next)) => leave(&console, &parts.headers, session::to_login(&next)),
         Err(Refusal::Flow(error)) => refuse(&client, &error),
-        Err(Refusal::Hub(status, text)) => show_refusal(&client, status, &text),
+        Err(Refusal::Hub(status, text)) => {
+            let page = show_refusal(&client, status, &text);
+            let is_over = is_renewal && status == StatusCode::FORBIDDEN;
+            if is_over { leave(&console, &parts.headers, page) } else { page }
+        }
     };
     // Whatever has come of it, the attempt is over: a second response finds none.
     page.headers_mut().append(header::SET_COOKIE, cookie(&client, "", 0));
     page
 }
 
+/// Returns a response that also ends the session in the browser.
+fn leave(console: &Console, headers: &HeaderMap, mut response: Response) -> Response {
+    response.headers_mut().append(header::SET_COOKIE, session::removed(console, headers));
+    response
+}
+
 /// The reason why a response begins no session.
 enum Refusal {
+    /// The provider does not confirm the user of a session without a form: the user has to log in, which leads to this page.
+    Unconfirmed(String),
     /// The provider does not confirm it.
     Flow(CodeFlowError),
     /// The hub does not admit the client or the user.
@@ -179,24 +199,38 @@ impl From<CodeFlowError> for Refusal {
 /// Begins a session; returns the page to which it leads, and its cookie.
 async fn log_in(
     console: &Console,
-    logins: &ProviderLogins,
-    client: &BrowserClient,
+    (logins, client): (&ProviderLogins, &BrowserClient),
+    pending: Option<PendingLogin>,
     (parts, response): (&Parts, &CodeResponse),
 ) -> Result<(String, HeaderValue), Refusal> {
-    let pending = PendingLogin::read(&parts.headers, client, seconds_now()).ok_or(CodeFlowError::Unbound)?;
+    let pending = pending.ok_or(CodeFlowError::Unbound)?;
     let address = parts.extensions.get::<middleware::Client>().map(|client| client.address);
     if let Some(Err(wait)) = address.map(|address| logins.responses.count(address)) {
         let text = format!("Too many logins from your address. Try again in {wait} seconds.");
         return Err(Refusal::Hub(StatusCode::TOO_MANY_REQUESTS, text));
     }
-    let login = logins.provider.finish_login(&pending.attempt, response).await?;
     // The cookie has been with the browser.
     let next = own_page(&pending.next);
-    let org = organization(logins, &login, next);
+    let unconfirmed = || Refusal::Unconfirmed(next.to_owned());
+    let login = match logins.provider.finish_login(&pending.attempt, response).await {
+        Err(CodeFlowError::Denied(Denial::Access)) if pending.renews.is_some() => return Err(unconfirmed()),
+        login => login?,
+    };
+    // Another user at the same browser logs in knowingly.
+    let user = pending.renews.as_deref().and_then(|name| name.split_once('/'));
+    if user.is_some_and(|(_, user)| user != login.person.name) {
+        return Err(unconfirmed());
+    }
+    let wanted = user.map(|(org, _)| org.to_owned()).or_else(|| org_of_page(next));
+    let org = organization(logins, &login, wanted.as_deref());
     let api = session::caller(parts, console, &Credentials::bearer(&org, &login.token));
     let api = api.ok_or(CodeFlowError::CodeRefused)?;
-    match login::begin(&api, &org, &format!("begun by a login to the console with {}", client.name)).await {
-        Ok(session) => Ok((next.to_owned(), session.cookie(console, &parts.headers))),
+    let description = format!("begun by a login to the console with {}", client.name);
+    match login::begin(&api, &org, &description, client.session_secs.cast_signed()).await {
+        Ok(session) => {
+            let session = session.renewed_from(renew_from(seconds_now(), client.session_secs));
+            Ok((next.to_owned(), session.cookie(console, &parts.headers)))
+        }
         // The words for a wrong password would mislead.
         Err(error) if error.is_unauthorized() => {
             Err(CodeFlowError::IdToken("the exchange refuses it".to_owned()).into())
@@ -208,11 +242,15 @@ async fn log_in(
     }
 }
 
-/// Returns the organization in which the user logs in: that of the page, if one of the user's groups has a role there.
-fn organization(logins: &ProviderLogins, login: &BrowserLogin, next: &str) -> String {
-    let wanted = next.strip_prefix("/console/orgs/").and_then(|rest| rest.split(['/', '?']).next());
-    let wanted = wanted.and_then(|org| percent_encoding::percent_decode_str(org).decode_utf8().ok());
-    let role = logins.provider.settings().choose_role(&login.person.groups, wanted.as_deref());
+/// Returns the organization of a page.
+fn org_of_page(page: &str) -> Option<String> {
+    let org = page.strip_prefix("/console/orgs/").and_then(|rest| rest.split(['/', '?']).next())?;
+    Some(percent_encoding::percent_decode_str(org).decode_utf8().ok()?.into_owned())
+}
+
+/// Returns the organization in which the user logs in: the wanted one, if one of the user's groups has a role there.
+fn organization(logins: &ProviderLogins, login: &BrowserLogin, wanted: Option<&str>) -> String {
+    let role = logins.provider.settings().choose_role(&login.person.groups, wanted);
     // Without a role the exchange refuses the token in any organization, and says why.
     role.map_or(crate::reads::ROOT_ORG, evenkeel_oidc::GroupRole::organization).to_owned()
 }
@@ -310,13 +348,14 @@ mod tests {
             client_secret_file: None,
             public_url: public_url.to_owned(),
             scopes: Vec::new(),
+            session_secs: 3_600,
         }
     }
 
     fn pending(begun_at: u64) -> PendingLogin {
         let attempt = serde_json::json!({"s": "state", "n": "nonce", "v": "verifier"});
         let attempt = serde_json::from_value(attempt).expect("an attempt");
-        PendingLogin { attempt, next: "/console/orgs/o/now".to_owned(), begun_at }
+        PendingLogin { attempt, next: "/console/orgs/o/now".to_owned(), begun_at, renews: None }
     }
 
     fn sent(cookie: &HeaderValue) -> HeaderMap {

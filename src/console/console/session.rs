@@ -3,6 +3,8 @@
 //! A session is an API key of its user, so that it has the user's rights, ends with the account, is listed with the other keys, and is ended by
 //! any exchange of the database. The API accepts no cookies.
 
+use std::time::{Duration, SystemTime};
+
 use axum::extract::{FromRequestParts, OptionalFromRequestParts};
 use axum::response::{IntoResponse, Redirect, Response};
 use base64::Engine;
@@ -43,12 +45,25 @@ pub(crate) struct Session {
     /// The API key.
     #[serde(rename = "k")]
     key: String,
+    /// Seconds since 1970 from which the identity provider has to confirm the user again; none for a session that began with a password.
+    #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
+    renew_from: Option<u64>,
 }
 
 impl Session {
     /// A session with a new API key.
     pub(crate) fn new(org: &str, user: &str, key_id: String, key: String) -> Self {
-        Self { org: org.to_owned(), user: user.to_owned(), key_id, key }
+        Self { org: org.to_owned(), user: user.to_owned(), key_id, key, renew_from: None }
+    }
+
+    /// The same session, which is renewed from a second since 1970 on.
+    pub(crate) fn renewed_from(self, second: u64) -> Self {
+        Self { renew_from: Some(second), ..self }
+    }
+
+    /// Returns whether it is to be renewed.
+    pub(crate) fn is_due(&self, now: u64) -> bool {
+        self.renew_from.is_some_and(|from| from <= now)
     }
 
     /// Returns the user with the organization.
@@ -62,10 +77,16 @@ impl Session {
         cookie(console, headers, &URL_SAFE_NO_PAD.encode(text), SESSION_SECS)
     }
 
-    fn read(headers: &HeaderMap, console: &Console) -> Option<Self> {
+    /// Reads the session of a request. Whether it still counts is known to the exchange alone.
+    pub(crate) fn read(headers: &HeaderMap, console: &Console) -> Option<Self> {
         let value = read_cookie(headers, &cookie_name(console, headers))?;
         serde_json::from_slice(&URL_SAFE_NO_PAD.decode(value).ok()?).ok()
     }
+}
+
+/// Returns the seconds since 1970.
+pub(crate) fn seconds_now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
 }
 
 /// Returns the value of the header that removes the cookie.

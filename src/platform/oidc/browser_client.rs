@@ -15,6 +15,8 @@ const REDIRECT_PATH: &str = "/console/login/oidc/callback";
 const MAX_NAME: usize = 60;
 const MAX_TEXT: usize = 200;
 const MAX_SCOPES: usize = 20;
+/// Life of a session in seconds. API keys, which sessions are, live for a minute at least.
+const SESSION_SECS: std::ops::RangeInclusive<u64> = 60..=43_200;
 /// Largest file with a secret, in bytes.
 const MAX_SECRET: usize = 4_096;
 
@@ -34,10 +36,17 @@ pub struct BrowserClient {
     /// Scopes besides `openid`.
     #[serde(default = "default_scopes")]
     pub scopes: Vec<String>,
+    /// Seconds after which the provider has to confirm the user of a session again.
+    #[serde(default = "default_session_secs")]
+    pub session_secs: u64,
 }
 
 fn default_scopes() -> Vec<String> {
     vec!["profile".to_owned(), "email".to_owned()]
+}
+
+fn default_session_secs() -> u64 {
+    3_600
 }
 
 impl BrowserClient {
@@ -57,6 +66,7 @@ impl BrowserClient {
             self.scopes.len() <= MAX_SCOPES && self.scopes.iter().all(|scope| is_scope(scope)),
             "scopes: at most 20, each without blanks",
         )?;
+        rule(SESSION_SECS.contains(&self.session_secs), "session-secs: an integer from 60 to 43200")?;
         public_origin(&self.public_url).map(|_| ())
     }
 
@@ -167,6 +177,7 @@ mod tests {
             client_secret_file: None,
             public_url: "https://hub.example".to_owned(),
             scopes: default_scopes(),
+            session_secs: default_session_secs(),
         }
     }
 
@@ -197,6 +208,8 @@ mod tests {
         refused(|client| client.client_id = "other".into(), "client-id");
         refused(|client| client.scopes = vec!["a b".into()], "scopes");
         refused(|client| client.scopes = vec!["a".into(); 21], "scopes");
+        refused(|client| client.session_secs = 59, "session-secs");
+        refused(|client| client.session_secs = 43_201, "session-secs");
         for address in [
             "http://hub.example",
             "https://hub.example/path",

@@ -88,18 +88,19 @@ impl Provider {
         self.settings().console.as_ref()
     }
 
-    /// Begins a login: returns its secrets, and the address at the provider to which the browser has to go.
+    /// Begins a login: returns its secrets, and the address at the provider to which the browser has to go. A silent one asks the user for
+    /// nothing: it is denied unless the user is logged in at the provider.
     ///
     /// # Errors
     /// [`CodeFlowError::Unavailable`] when the addresses of the provider are not known.
-    pub async fn begin_login(&self) -> Result<(LoginAttempt, String), CodeFlowError> {
+    pub async fn begin_login(&self, is_silent: bool) -> Result<(LoginAttempt, String), CodeFlowError> {
         let client = self.console()?;
         let discovery = self.discovery().await?;
         let endpoint = discovery.authorization_endpoint.as_deref();
         let endpoint = discovery.address("authorization_endpoint", endpoint);
         let endpoint = endpoint.map_err(CodeFlowError::Unavailable)?;
         let attempt = LoginAttempt::new();
-        let address = authorization_address(endpoint, client, &attempt);
+        let address = authorization_address(endpoint, client, &attempt, is_silent);
         Ok((attempt, address))
     }
 
@@ -201,7 +202,12 @@ impl Provider {
     }
 }
 
-fn authorization_address(mut endpoint: Url, client: &BrowserClient, attempt: &LoginAttempt) -> String {
+fn authorization_address(
+    mut endpoint: Url,
+    client: &BrowserClient,
+    attempt: &LoginAttempt,
+    is_silent: bool,
+) -> String {
     endpoint.set_fragment(None);
     endpoint
         .query_pairs_mut()
@@ -213,6 +219,9 @@ fn authorization_address(mut endpoint: Url, client: &BrowserClient, attempt: &Lo
         .append_pair("nonce", &attempt.nonce)
         .append_pair("code_challenge", &attempt.challenge())
         .append_pair("code_challenge_method", "S256");
+    if is_silent {
+        endpoint.query_pairs_mut().append_pair("prompt", "none");
+    }
     endpoint.into()
 }
 
@@ -255,6 +264,7 @@ mod tests {
             client_secret_file: None,
             public_url: "https://hub.example".to_owned(),
             scopes: vec!["groups".to_owned()],
+            session_secs: 3_600,
         }
     }
 
@@ -278,7 +288,10 @@ mod tests {
     fn browser_takes_the_challenge_and_not_the_verifier() {
         let attempt = LoginAttempt::new();
         let endpoint = Url::parse("https://idp.example/authorize?tenant=a#x").expect("a URL");
-        let address = authorization_address(endpoint, &client(), &attempt);
+        let silent = authorization_address(endpoint.clone(), &client(), &attempt, true);
+        assert!(silent.ends_with("&prompt=none"), "{silent}");
+        let address = authorization_address(endpoint, &client(), &attempt, false);
+        assert!(!address.contains("prompt"), "{address}");
         let url = Url::parse(&address).expect("a URL");
         let pairs: std::collections::BTreeMap<_, _> = url.query_pairs().into_owned().collect();
         let found = |name: &str| pairs.get(name).map(String::as_str);

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::Timestamp;
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::browser::{Browser, Page};
 use crate::support::identity_provider::{
@@ -70,10 +73,16 @@ impl Plant {
     /// Follows the link of the login page; returns the path and query with which the provider sends the browser back.
     pub(super) async fn visit_provider(&self, browser: &mut Browser, next: &str) -> String {
         let next: String = url::form_urlencoded::byte_serialize(next.as_bytes()).collect();
-        let page = browser.get(&format!("/console/login/oidc?next={next}")).await;
+        self.follow(browser, &format!("/console/login/oidc?next={next}"), false).await
+    }
+
+    /// Follows a link that leads to the provider, which may ask the user for something or not.
+    async fn follow(&self, browser: &mut Browser, link: &str, is_silent: bool) -> String {
+        let page = browser.get(link).await;
         assert_eq!(page.status, 303, "{}", page.text);
         let address = page.location.expect("the address of the provider");
         assert!(address.starts_with(&self.provider.issuer), "{address}");
+        assert_eq!(address.contains("prompt=none"), is_silent, "{address}");
         let response = must(self.client.get(&address).send().await, "a response of the provider");
         let location = response.headers().get("location").and_then(|value| value.to_str().ok());
         let location = location.unwrap_or_else(|| panic!("the provider refuses {address}")).to_owned();
@@ -253,6 +262,93 @@ async fn demotion_at_the_provider_reaches_sessions_with_the_next_login() {
         let page = browser.get("/console/account").await;
         assert!(page.text.contains("User of the organization."), "{}", page.text);
     }
+}
+
+/// Lets the time come from which the session of a browser is renewed, as the cookie says.
+fn make_due(browser: &mut Browser) {
+    let cookie = browser.cookie.clone().expect("a session");
+    let (name, value) = cookie.split_once('=').expect("a value");
+    let decoded = must(URL_SAFE_NO_PAD.decode(value), "base64");
+    let mut session: Value = must(serde_json::from_slice(&decoded), "JSON");
+    assert!(session["n"].is_u64(), "{session}");
+    session["n"] = json!(0);
+    browser.cookie = Some(format!("{name}={}", URL_SAFE_NO_PAD.encode(session.to_string())));
+}
+
+/// Asks for a page when the session is to be renewed, and returns the response of the hub to that of the provider.
+async fn renewed(plant: &Plant, browser: &mut Browser) -> Page {
+    make_due(browser);
+    let page = browser.get(DOWN).await;
+    let link = page.location.expect("the link to the provider");
+    assert_eq!(link, "/console/login/oidc?renew=true&next=%2Fconsole%2Forgs%2Fplant%2Fnodes%3Fstate%3Ddown");
+    let back = plant.follow(browser, &link, true).await;
+    browser.get(&back).await
+}
+
+const DOWN: &str = "/console/orgs/plant/nodes?state=down";
+
+#[tokio::test]
+async fn provider_confirms_the_user_of_a_session_again_within_an_hour() {
+    let plant = Plant::start().await;
+    plant.sit_down("ann", &["plant-admins", "lab-guests"]);
+    let mut ann = Browser::new(&plant.hub);
+    assert_eq!(plant.log_in(&mut ann, "/console").await.status, 200);
+    let (_, user) = plant.hub.call("GET", "/orgs/plant/users/ann", None).await;
+    let expires_at = user["users"]["plant/ann"]["apikeys"][0]["expiresAt"].as_str().unwrap_or_default();
+    let expires_at: Timestamp = must(expires_at.trim_end_matches("[UTC]").parse(), "an instant");
+    let left = expires_at.duration_since(Timestamp::now()).as_secs();
+    assert!((3_400..=3_600).contains(&left), "{left} seconds, whatever the browser says");
+    assert_eq!(ann.get(DOWN).await.status, 200);
+
+    // The role of the groups that the user has now, in the organization of the session, without a form.
+    plant.sit_down("ann", &["lab-guests", "plant-staff"]);
+    let page = renewed(&plant, &mut ann).await;
+    assert_eq!(page.refresh.as_deref(), Some(&*format!("0; url={DOWN}")), "{}", page.text);
+    assert_eq!(ann.get(DOWN).await.status, 200);
+    assert!(ann.get("/console/account").await.text.contains("User of the organization."));
+
+    // A script cannot follow to the provider, and goes to the address of the renewal instead.
+    let before = ann.cookie.clone();
+    make_due(&mut ann);
+    let cors = [("sec-fetch-mode", "cors"), ("sec-fetch-site", "same-origin")];
+    let link = ann.request(Method::GET, DOWN, None, &cors).await.location.expect("a link");
+    let page = ann.request(Method::GET, &link, None, &cors).await;
+    assert_eq!((page.status, page.location, ann.attempt.as_ref()), (401, None, None));
+    ann.cookie = before;
+
+    // A provider that is away is asked again; the session goes on as long as it lives.
+    plant.provider.set_token_endpoint(TokenEndpoint::Fixed(503, "down".to_owned()));
+    let page = renewed(&plant, &mut ann).await;
+    assert!(page.status == 503 && ann.cookie.is_some(), "{}", page.text);
+    plant.provider.set_token_endpoint(TokenEndpoint::Usual);
+    assert_eq!(renewed(&plant, &mut ann).await.status, 200);
+
+    // Nobody is logged in at the provider, or somebody else: the user has to log in.
+    plant.provider.stand_up();
+    for name in ["", "bob"] {
+        if !name.is_empty() {
+            plant.sit_down(name, &["plant-staff"]);
+        }
+        let page = renewed(&plant, &mut ann).await;
+        let login = "/console/login?next=%2Fconsole%2Forgs%2Fplant%2Fnodes%3Fstate%3Ddown";
+        assert_eq!((page.status, page.location.as_deref()), (303, Some(login)), "{name}: {}", page.text);
+        assert!(ann.cookie.is_none() && ann.attempt.is_none(), "{name}");
+        plant.sit_down("ann", &["plant-staff"]);
+        assert_eq!(plant.log_in(&mut ann, "/console").await.status, 200);
+    }
+    assert_eq!(plant.hub.call("GET", "/orgs/plant/users/bob", None).await.0, 404, "bob did not log in");
+
+    // A user whose groups give no role any longer is out.
+    plant.sit_down("ann", &["others"]);
+    let page = renewed(&plant, &mut ann).await;
+    assert!(page.status == 403 && page.text.contains("has a role here"), "{} {}", page.status, page.text);
+    assert!(ann.cookie.is_none(), "{:?}", page.set_cookies);
+
+    // Sessions of passwords are not renewed.
+    let root = Browser::of(&plant.hub, "root", "root", &plant.hub.root_password()).await;
+    let cookie = root.cookie.expect("a session");
+    let value = must(URL_SAFE_NO_PAD.decode(cookie.split_once('=').expect("a value").1), "base64");
+    assert!(!String::from_utf8_lossy(&value).contains("\"n\""));
 }
 
 #[tokio::test]

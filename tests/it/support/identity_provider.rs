@@ -167,6 +167,11 @@ impl IdentityProvider {
         self.with(|published| (published.user, published.signing) = (claims, Some(key.clone())));
     }
 
+    /// Lets nobody be at the browsers.
+    pub fn stand_up(&self) {
+        self.with(|published| published.user = Value::Null);
+    }
+
     /// Sets how the token endpoint responds from now on.
     pub fn set_token_endpoint(&self, response: TokenEndpoint) {
         self.with(|published| published.token_endpoint = response);
@@ -291,6 +296,9 @@ async fn authorize(State(published): Shared, Query(asked): Query<BTreeMap<String
         return back(&[("error", "invalid_request"), ("state", &state)]);
     }
     if published.user.is_null() {
+        if asked("prompt") == "none" {
+            return back(&[("error", "login_required"), ("state", &state)]);
+        }
         return back(&[("error", "access_denied"), ("error_description", "<b>no</b>"), ("state", &state)]);
     }
     let mut claims = published.user.clone();

@@ -82,7 +82,11 @@
     stream = new EventSource(live.dataset.stream);
     stream.addEventListener("change", schedule);
     stream.addEventListener("open", () => { if (!notice.hidden) schedule(); });
-    stream.addEventListener("error", () => report(true));
+    stream.addEventListener("error", () => {
+      report(true);
+      // A session that has ended, or is renewed, closes the stream for good.
+      if (stream?.readyState === EventSource.CLOSED) schedule();
+    });
   };
   document.addEventListener("visibilitychange", () => { follow(); if (!document.hidden) schedule(); });
   addEventListener("pagehide", () => stream?.close());
