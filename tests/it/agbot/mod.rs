@@ -1,5 +1,6 @@
 //! The agbot inside a hub, asked as nodes ask it.
 
+mod acknowledgement;
 mod administer;
 mod affinity;
 mod approval;
