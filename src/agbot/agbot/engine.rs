@@ -82,10 +82,7 @@ fn take(context: &Arc<Context>, input: Input, slots: &Arc<Semaphore>) {
             }
         }
         Input::Events(events) => {
-            {
-                let mut model = context.model_mut();
-                events.iter().for_each(|event| model.apply(event, now));
-            }
+            context.model_mut().apply_all(&events, now);
             note_partitions(context, &events);
             events.iter().for_each(|event| context.forget_placements(event));
             let decision = reconcile(context, &Event::FullReconcile, now);

@@ -9,8 +9,8 @@ use evenkeel_agbot::{EngineHandle, InertPolicy};
 use evenkeel_api::{MAX_EXAMINED, OrgPath, Refusal};
 use evenkeel_domain::object::Members;
 use evenkeel_domain::orchestration::MembersError;
-use evenkeel_explain::explain::status_of;
 use evenkeel_domain::policy::ListFilter;
+use evenkeel_explain::explain::status_of;
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner_model::model::{
     FleetCounts, FleetFilter, FleetGroups, FleetRow, Liveness, Model, Reach,

@@ -27,12 +27,27 @@ impl Model {
     pub fn apply(&mut self, event: &Event, now: Timestamp) {
         // What earlier events touched they have followed themselves: a fleet that is read at once would be followed once for each event.
         let earlier = std::mem::take(&mut self.touched);
-        self.apply_one(event, now);
+        self.change(event, now);
+        self.follow_workloads(event, now);
         let newer = std::mem::replace(&mut self.touched, earlier);
         self.touched.extend(newer);
     }
 
-    fn apply_one(&mut self, event: &Event, now: Timestamp) {
+    /// Applies the events of a fleet that is read as a whole, and prepares once what depends on them: a full reconcile decides about it.
+    pub fn apply_all(&mut self, events: &[Event], now: Timestamp) {
+        for event in events {
+            let earlier = std::mem::take(&mut self.touched);
+            self.change(event, now);
+            self.note_followed(event, now);
+            let newer = std::mem::replace(&mut self.touched, earlier);
+            self.touched.extend(newer);
+        }
+        self.forget_noted_nodes();
+        self.apply(&Event::FullReconcile, now);
+    }
+
+    /// Changes what the event is about.
+    fn change(&mut self, event: &Event, now: Timestamp) {
         self.follow_clock(now);
         self.began_at.get_or_insert(now);
         match event {
@@ -118,7 +133,6 @@ impl Model {
             Event::FullReconcile => {}
             _ => self.apply_record(event, now),
         }
-        self.follow_workloads(event, now);
     }
 
     fn apply_record(&mut self, event: &Event, now: Timestamp) {

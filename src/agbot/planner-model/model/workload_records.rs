@@ -169,6 +169,12 @@ pub struct WorkloadRecords {
     pub touched: BTreeSet<Due>,
     /// When each living node will have been silent for too long.
     pub silence: BTreeSet<(Timestamp, NodeId)>,
+    /// Nodes that changed.
+    pub changed_nodes: BTreeSet<NodeId>,
+    /// Nodes that were removed.
+    pub removed_nodes: BTreeSet<NodeId>,
+    /// True if statistics of nodes were read.
+    pub has_new_statistics: bool,
     /// Rows of workloads on nodes that changed.
     pub changed_instances: BTreeSet<(PolicyId, NodeId)>,
     /// Groups of which the claim of an agent's upgrade changed.

@@ -300,6 +300,12 @@ impl Model {
 
     /// Follows an event that was applied: workloads that changed, nodes that changed, and the time.
     pub(super) fn follow_workloads(&mut self, event: &Event, now: Timestamp) {
+        self.note_followed(event, now);
+        self.refresh_noted(now);
+    }
+
+    /// Notes what follows from an event.
+    pub(super) fn note_followed(&mut self, event: &Event, now: Timestamp) {
         if self.engine.is_unused() {
             self.engine.claimed_by_agents.clear();
             self.engine.blocklist.take_changed();
@@ -324,21 +330,21 @@ impl Model {
             }
             Event::NodeChanged { node } => {
                 self.expect_heartbeat(&node.id, now);
-                self.refresh_node(&node.id, now);
+                self.engine.changed_nodes.insert(node.id.clone());
             }
-            Event::NodePolicyChanged { node, .. } => self.refresh_node(node, now),
+            Event::NodePolicyChanged { node, .. } => {
+                self.engine.changed_nodes.insert(node.clone());
+            }
             Event::NodeRemoved { node } => {
-                let of_node = |unit: &UnitRecord| unit.table.number(node).is_some();
-                let holders = self.engine.workload_units.iter().filter(|(_, unit)| of_node(unit));
-                self.engine.incomplete.extend(holders.map(|(unit_id, _)| unit_id.clone()));
+                self.engine.removed_nodes.insert(node.clone());
             }
             Event::HeartbeatsSeen { .. } | Event::HaGroupChanged { .. } | Event::HaGroupRemoved { .. } => {
                 for node in self.touched.clone() {
                     self.expect_heartbeat(&node, now);
-                    self.refresh_node(&node, now);
+                    self.engine.changed_nodes.insert(node);
                 }
             }
-            Event::StatisticsSeen { .. } => self.refresh_statistics(now),
+            Event::StatisticsSeen { .. } => self.engine.has_new_statistics = true,
             Event::InstanceRecorded { policy, node, .. } => {
                 self.engine.changed_instances.insert((policy.clone(), node.clone()));
             }
@@ -352,6 +358,24 @@ impl Model {
         if let Some((policy, exists)) = news {
             let naming = self.engine.relations.note_existence(policy, exists);
             self.engine.stale.extend(naming);
+        }
+    }
+
+    /// Brings up to date what depends on what was noted.
+    fn refresh_noted(&mut self, now: Timestamp) {
+        if self.engine.is_unused() {
+            return;
+        }
+        for node in std::mem::take(&mut self.engine.changed_nodes) {
+            self.refresh_node(&node, now);
+        }
+        for node in std::mem::take(&mut self.engine.removed_nodes) {
+            let of_node = |unit: &UnitRecord| unit.table.number(&node).is_some();
+            let holders = self.engine.workload_units.iter().filter(|(_, unit)| of_node(unit));
+            self.engine.incomplete.extend(holders.map(|(unit_id, _)| unit_id.clone()));
+        }
+        if std::mem::take(&mut self.engine.has_new_statistics) {
+            self.refresh_statistics(now);
         }
         // A silent node is away or down, depending on the claim of its agent.
         for group in std::mem::take(&mut self.engine.claimed_by_agents) {
@@ -371,6 +395,14 @@ impl Model {
         }
         self.refresh_related(now);
         self.refresh_room();
+    }
+
+    /// Leaves out what is noted about single nodes: every workload is prepared as a whole.
+    pub(super) fn forget_noted_nodes(&mut self) {
+        self.engine.changed_nodes.clear();
+        self.engine.removed_nodes.clear();
+        self.engine.changed_instances.clear();
+        self.engine.has_new_statistics = false;
     }
 
     /// Forgets what was decided last about workload units that another agbot decides about now.

@@ -16,6 +16,7 @@ mod health;
 mod kept;
 mod missed;
 mod preferred_domain;
+mod read_at_once;
 mod readable;
 mod registry;
 mod rollback;
