@@ -2,7 +2,7 @@
 //!
 //! - [`engine`] turns the plan of a workload unit into tasks, and the tasks into agreements
 //! - [`pair`] decides about one node and policy, [`rolling`] about rollouts, drains and claims of HA groups
-//! - [`messages`] and what it uses answer the messages of nodes
+//! - [`messages`] and what it uses handle the messages of nodes
 //! - [`agent_upgrade`] grants upgrades of agents
 //!
 //! Source: design 4; engine 2.
