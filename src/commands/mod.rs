@@ -39,9 +39,9 @@ enum Command {
     /// Runs an exchange alone, on an existing PostgreSQL.
     Exchange(Box<exchange::ExchangeArguments>),
     /// Runs an agbot alone, against any exchange; several on one database share the work.
-    Agbot(agbot::AgbotArguments),
+    Agbot(Box<agbot::AgbotArguments>),
     /// Runs an edge agent, which keeps services running on this machine.
-    Agent(evenkeel_agent_bin::AgentArguments),
+    Agent(Box<evenkeel_agent_bin::AgentArguments>),
     /// Prints the version of the agent; an agent runs this before it switches to a program.
     #[command(hide = true)]
     AgentVersion,
@@ -86,8 +86,8 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     let outcome = match command {
         Command::Up(arguments) => up::run(*arguments),
         Command::Exchange(arguments) => exchange::run(*arguments),
-        Command::Agbot(arguments) => agbot::run(arguments),
-        Command::Agent(arguments) => evenkeel_agent_bin::run(arguments, &settings::KEYS),
+        Command::Agbot(arguments) => agbot::run(*arguments),
+        Command::Agent(arguments) => evenkeel_agent_bin::run(*arguments, &settings::KEYS),
         Command::AgentVersion => {
             evenkeel_agent_bin::print_version();
             Ok(())
@@ -125,8 +125,8 @@ fn parse_alone(arguments: &[OsString]) -> Option<Command> {
     match arguments.get(1)?.to_str()? {
         "up" => alone(arguments).map(Box::new).map(Command::Up),
         "exchange" => alone(arguments).map(Box::new).map(Command::Exchange),
-        "agbot" => alone(arguments).map(Command::Agbot),
-        "agent" => alone(arguments).map(Command::Agent),
+        "agbot" => alone(arguments).map(Box::new).map(Command::Agbot),
+        "agent" => alone(arguments).map(Box::new).map(Command::Agent),
         "agent-guardian" => alone(arguments).map(Command::AgentGuardian),
         _ => None,
     }

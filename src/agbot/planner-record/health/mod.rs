@@ -3,7 +3,7 @@
 //! Users, nodes and the engine report; the newest report of a source about a property is an *event* of the
 //! entity. Nothing here is stored as a state: what has expired is seen from the time. How events add up from instances to the
 //! organization is in `model/health`, what recovers a failed member in `recovery`, and what the engine reports in
-//! `health_checks`. Source: orchestration C1 to C10, D1, D2; engine 3, 5, 6.
+//! the crate `evenkeel_health`. Source: orchestration C1 to C10, D1, D2; engine 3, 5, 6.
 
 pub mod detect;
 mod entity;

@@ -128,7 +128,7 @@ fn unit_that_a_user_stopped_stays_stopped_until_it_is_started() {
     world.begin(ActionGoal::StoppedOn { nodes: nodes.iter().cloned().collect() }, false);
     for node in &nodes {
         world.change_node(node.name(), |row| {
-            row.frozen = Some(evenkeel_planner_record::report::FrozenLevel::Instance)
+            row.frozen = Some(evenkeel_planner_record::report::FrozenLevel::Instance);
         });
     }
     assert_eq!(world.finish(20), Progress::Done);
