@@ -137,9 +137,9 @@ pub(crate) async fn begin(
     if renewed.is_some() && !renewal::is_navigation(&headers) {
         return renewal::for_script();
     }
-    match logins.provider.begin_login(renewed.is_some()).await {
+    let mut response = match logins.provider.begin_login(renewed.is_some()).await {
         Ok((attempt, address)) => {
-            let renews = renewed.map(|session| session.name());
+            let renews = renewed.as_ref().map(Session::name);
             let pending = PendingLogin { attempt, next: next.to_owned(), begun_at: seconds_now(), renews };
             let mut response = Redirect::to(&address).into_response();
             let sent = response.headers_mut();
@@ -147,8 +147,14 @@ pub(crate) async fn begin(
             sent.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
             response
         }
+        Err(_) if renewed.is_some() => Redirect::to(next).into_response(),
         Err(error) => refuse(&client, &error),
+    };
+    if let Some(session) = renewed {
+        let session = session.renewed_from(renewal::retry_from(seconds_now()));
+        response.headers_mut().append(header::SET_COOKIE, session.cookie(&console, &headers));
     }
+    response
 }
 
 /// Ends the login with what the provider has sent the browser back with.

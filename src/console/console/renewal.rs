@@ -18,6 +18,14 @@ pub(crate) fn renew_from(begun_at: u64, session_secs: u64) -> u64 {
     begun_at + session_secs - session_secs / LEFT_PART
 }
 
+/// Seconds after an attempt until the provider is asked again. Until then pages are shown, also while the provider does not respond.
+const RETRY_SECS: u64 = 60;
+
+/// Returns the second since 1970 from which a session is to be renewed after an attempt.
+pub(crate) fn retry_from(attempted_at: u64) -> u64 {
+    attempted_at + RETRY_SECS
+}
+
 /// Leads to the renewal instead of a page, when the session is to be renewed. Forms are sent on: their fields would be lost.
 pub(crate) async fn renew(State(console): State<Console>, request: Request, next: Next) -> Response {
     let is_page = *request.method() == Method::GET && is_page(request.uri().path(), request.headers());

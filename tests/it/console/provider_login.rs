@@ -320,6 +320,7 @@ async fn provider_confirms_the_user_of_a_session_again_within_an_hour() {
     plant.provider.set_token_endpoint(TokenEndpoint::Fixed(503, "down".to_owned()));
     let page = renewed(&plant, &mut ann).await;
     assert!(page.status == 503 && ann.cookie.is_some(), "{}", page.text);
+    assert_eq!(ann.get(DOWN).await.status, 200, "pages are shown until it is asked again");
     plant.provider.set_token_endpoint(TokenEndpoint::Usual);
     assert_eq!(renewed(&plant, &mut ann).await.status, 200);
 
