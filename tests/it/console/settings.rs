@@ -84,6 +84,19 @@ async fn settings_show_where_their_values_come_from_and_are_changed_by_a_plan() 
     assert_eq!(row(&browser.get(SETTINGS).await.text, "readyPeriodSeconds"), "16 | default | 16");
 }
 
+/// Requests a setting, which the second person approves and applies; returns the status of that.
+async fn requested_and_applied(ada: &mut Browser, bob: &mut Browser) -> u16 {
+    let plan = fill(ada, READY, &[("value", "7")]).await;
+    let asked = confirm(ada, &plan, &[("reason", "ticket 4711")]).await;
+    let one = asked.location.expect("the page of the request");
+    assert!(asked.status == 303 && one.starts_with("/console/orgs/o/approvals/"), "{one}");
+    assert_eq!(row(&ada.get(SETTINGS).await.text, "readyPeriodSeconds"), "16 | default | 16");
+    let token = bob.get(&one).await.field("token");
+    let form = |step| BTreeMap::from([("do", step), ("token", token.as_str()), ("reason", "")]);
+    assert_eq!(bob.send(&one, &form("approve")).await.status, 303);
+    bob.send(&one, &form("apply")).await.status
+}
+
 #[tokio::test]
 async fn setting_that_needs_an_approval_is_requested_and_applied_by_the_second_person() {
     let scratch = Scratch::new();
@@ -104,17 +117,16 @@ async fn setting_that_needs_an_approval_is_requested_and_applied_by_the_second_p
     }
     let page = confirm(&mut ada, &plan, &[("reason", "")]).await;
     assert!(mistake(&page, "reason").contains("must not be empty"), "{}", page.text);
-    let asked = confirm(&mut ada, &plan, &[("reason", "ticket 4711")]).await;
-    let one = asked.location.expect("the page of the request");
-    assert!(asked.status == 303 && one.starts_with("/console/orgs/o/approvals/"), "{one}");
-    assert_eq!(row(&ada.get(SETTINGS).await.text, "readyPeriodSeconds"), "16 | default | 16");
-
-    let token = bob.get(&one).await.field("token");
-    for (step, status) in [("approve", 303), ("apply", 303)] {
-        let form = BTreeMap::from([("do", step), ("token", token.as_str()), ("reason", "")]);
-        let page = bob.send(&one, &form).await;
-        assert_eq!(page.status, status, "{step}: {}", page.text);
+    // A hub that is still reading makes another plan soon.
+    let mut applied = 0;
+    for _ in 0..20 {
+        applied = requested_and_applied(&mut ada, &mut bob).await;
+        if applied == 303 {
+            break;
+        }
+        assert_eq!(applied, 409);
     }
+    assert_eq!(applied, 303);
     assert_eq!(row(&ada.get(SETTINGS).await.text, "readyPeriodSeconds"), "7 | organization | 16");
     // Root writes without an approval.
     let mut root = Browser::of(&hub, "root", "root", &hub.root_password()).await;
