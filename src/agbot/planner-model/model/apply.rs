@@ -38,11 +38,11 @@ impl Model {
         for event in events {
             let earlier = std::mem::take(&mut self.touched);
             self.change(event, now);
-            self.note_followed(event, now);
+            self.mark_stale(event, now);
             let newer = std::mem::replace(&mut self.touched, earlier);
             self.touched.extend(newer);
         }
-        self.forget_noted_nodes();
+        self.forget_stale_nodes();
         self.apply(&Event::FullReconcile, now);
     }
 

@@ -14,6 +14,7 @@ mod departures;
 mod domains;
 mod failure;
 mod fleet;
+mod follow;
 pub mod health;
 mod health_registry;
 mod hearing;

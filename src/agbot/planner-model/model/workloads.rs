@@ -26,10 +26,7 @@ use super::{
     Model, unit_node, unit_nodes,
     workload_records::{DecisionCounts, KnownSpec, KnownWorkload, UnitRecord},
 };
-use crate::{
-    event::Event,
-    plan::{INITIAL_PASS, StoredPlan},
-};
+use crate::plan::{INITIAL_PASS, StoredPlan};
 
 /// An instance that is to be updated, or to leave a drained node, and may not yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -298,115 +295,8 @@ impl Model {
         }
     }
 
-    /// Follows an event that was applied: workloads that changed, nodes that changed, and the time.
-    pub(super) fn follow_workloads(&mut self, event: &Event, now: Timestamp) {
-        self.note_followed(event, now);
-        self.refresh_noted(now);
-    }
-
-    /// Notes what follows from an event.
-    pub(super) fn note_followed(&mut self, event: &Event, now: Timestamp) {
-        if self.engine.is_unused() {
-            self.engine.claimed_by_agents.clear();
-            self.engine.blocklist.take_changed();
-            return self.engine.stale.clear();
-        }
-        match event {
-            Event::FullReconcile
-            | Event::PartitionsChanged { .. }
-            | Event::OrgsUnread { .. }
-            | Event::OrgSettingsChanged { .. } => {
-                self.drop_reports_of_others();
-                self.engine.silence.clear();
-                self.engine.stale.extend(self.engine.workloads.keys().cloned());
-                self.engine
-                    .stale
-                    .extend(self.engine.workload_units.keys().map(|unit_id| unit_id.policy.clone()));
-            }
-            Event::Tick => {
-                self.note_silence(now);
-                let joined = self.engine.workload_units.iter().filter(|(_, unit)| !unit.new_nodes.is_empty());
-                self.engine.incomplete.extend(joined.map(|(unit_id, _)| unit_id.clone()));
-            }
-            Event::NodeChanged { node } => {
-                self.expect_heartbeat(&node.id, now);
-                self.engine.changed_nodes.insert(node.id.clone());
-            }
-            Event::NodePolicyChanged { node, .. } => {
-                self.engine.changed_nodes.insert(node.clone());
-            }
-            Event::NodeRemoved { node } => {
-                self.engine.removed_nodes.insert(node.clone());
-            }
-            Event::HeartbeatsSeen { .. } | Event::HaGroupChanged { .. } | Event::HaGroupRemoved { .. } => {
-                for node in self.touched.clone() {
-                    self.expect_heartbeat(&node, now);
-                    self.engine.changed_nodes.insert(node);
-                }
-            }
-            Event::StatisticsSeen { .. } => self.engine.has_new_statistics = true,
-            Event::InstanceRecorded { policy, node, .. } => {
-                self.engine.changed_instances.insert((policy.clone(), node.clone()));
-            }
-            _ => {}
-        }
-        let news = match event {
-            Event::DeploymentPolicyChanged { policy } => Some((&policy.id, true)),
-            Event::DeploymentPolicyRemoved { policy } => Some((policy, false)),
-            _ => None,
-        };
-        if let Some((policy, exists)) = news {
-            let naming = self.engine.relations.note_existence(policy, exists);
-            self.engine.stale.extend(naming);
-        }
-    }
-
-    /// Brings up to date what depends on what was noted.
-    fn refresh_noted(&mut self, now: Timestamp) {
-        if self.engine.is_unused() {
-            return;
-        }
-        for node in std::mem::take(&mut self.engine.changed_nodes) {
-            self.refresh_node(&node, now);
-        }
-        for node in std::mem::take(&mut self.engine.removed_nodes) {
-            let of_node = |unit: &UnitRecord| unit.table.number(&node).is_some();
-            let holders = self.engine.workload_units.iter().filter(|(_, unit)| of_node(unit));
-            self.engine.incomplete.extend(holders.map(|(unit_id, _)| unit_id.clone()));
-        }
-        if std::mem::take(&mut self.engine.has_new_statistics) {
-            self.refresh_statistics(now);
-        }
-        // A silent node is away or down, depending on the claim of its agent.
-        for group in std::mem::take(&mut self.engine.claimed_by_agents) {
-            for node in self.groups.get(&group).map(|group| group.members.clone()).unwrap_or_default() {
-                self.refresh_node(&node, now);
-            }
-        }
-        self.follow_blocklist(now);
-        for (policy, node) in std::mem::take(&mut self.engine.changed_instances) {
-            self.refresh_instance(&policy, &node, now);
-        }
-        for policy in std::mem::take(&mut self.engine.stale) {
-            self.refresh_workload(&policy, now);
-        }
-        for unit_id in std::mem::take(&mut self.engine.incomplete) {
-            self.complete_table(&unit_id, now);
-        }
-        self.refresh_related(now);
-        self.refresh_room();
-    }
-
-    /// Leaves out what is noted about single nodes: every workload is prepared as a whole.
-    pub(super) fn forget_noted_nodes(&mut self) {
-        self.engine.changed_nodes.clear();
-        self.engine.removed_nodes.clear();
-        self.engine.changed_instances.clear();
-        self.engine.has_new_statistics = false;
-    }
-
     /// Forgets what was decided last about workload units that another agbot decides about now.
-    fn drop_reports_of_others(&mut self) {
+    pub(super) fn drop_reports_of_others(&mut self) {
         let mut workload_units = std::mem::take(&mut self.engine.workload_units);
         let is_of_another = |unit_id: &UnitId| self.lease_for_unit(unit_id).is_none();
         workload_units
@@ -417,7 +307,7 @@ impl Model {
     }
 
     /// Prepares a workload and its workload units again.
-    fn refresh_workload(&mut self, policy: &PolicyId, now: Timestamp) {
+    pub(super) fn refresh_workload(&mut self, policy: &PolicyId, now: Timestamp) {
         let Some(known) = self.engine.workloads.get(policy) else { return };
         let facts = self.policies.get(policy);
         // The children of a deleted policy still have to be down before its instances stop.
@@ -475,7 +365,7 @@ impl Model {
     }
 
     /// Brings the rows of a workload unit in line with its nodes; rows that exist stay as they are.
-    fn complete_table(&mut self, unit_id: &UnitId, now: Timestamp) {
+    pub(super) fn complete_table(&mut self, unit_id: &UnitId, now: Timestamp) {
         let policy = &unit_id.policy;
         let workload = self.workload_of(policy).cloned();
         let wanted = workload.as_ref().map(|workload| self.shape(workload)).unwrap_or_default();
@@ -559,7 +449,7 @@ impl Model {
 
     /// Brings the rows of one node up to date after its row of a workload changed. A start that only changes the rank of the node concerns
     /// no other instance (B4).
-    fn refresh_instance(&mut self, policy: &PolicyId, node: &NodeId, now: Timestamp) {
+    pub(super) fn refresh_instance(&mut self, policy: &PolicyId, node: &NodeId, now: Timestamp) {
         let before = self.unit_nodes_of(policy, node);
         self.refresh_node(node, now);
         let after = self.unit_nodes_of(policy, node).into_iter();
@@ -577,14 +467,14 @@ impl Model {
     }
 
     /// Remembers when a living node will have been silent for too long.
-    fn expect_heartbeat(&mut self, node: &NodeId, now: Timestamp) {
+    pub(super) fn expect_heartbeat(&mut self, node: &NodeId, now: Timestamp) {
         if let Some(at) = self.liveness_ends_at(node, now) {
             self.engine.silence.insert((at, node.clone()));
         }
     }
 
     /// Finds nodes that have been silent for too long.
-    fn note_silence(&mut self, now: Timestamp) {
+    pub(super) fn note_silence(&mut self, now: Timestamp) {
         if self.engine.silence.is_empty() {
             for node in self.nodes.keys().cloned().collect::<Vec<_>>() {
                 self.expect_heartbeat(&node, now);
