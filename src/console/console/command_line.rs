@@ -2,8 +2,8 @@
 
 /// Returns a name, a constraint or an assignment as a word of a shell.
 pub(crate) fn word(name: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@%+".contains(letter);
-    if !name.is_empty() && name.chars().all(is_plain) && !name.starts_with('-') {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@%+=".contains(letter);
+    if !name.is_empty() && name.chars().all(is_plain) && !name.starts_with(['-', '=']) {
         return name.to_owned();
     }
     format!("'{}'", name.replace('\'', r"'\''"))
@@ -21,7 +21,8 @@ mod tests {
             ("it's", r"'it'\''s'"),
             ("--help", "'--help'"),
             ("$(id)", "'$(id)'"),
-            ("site=north", "'site=north'"),
+            ("site=north", "site=north"),
+            ("=north", "'=north'"),
             ("a == 1 && b", "'a == 1 && b'"),
             ("", "''"),
         ] {
