@@ -240,13 +240,13 @@ mod tests {
 
     use super::*;
 
-    fn plan(units: &Value) -> PlanResponse {
-        let plan = json!({"policy": "o/p", "token": "0a", "complete": true, "units": units});
+    fn plan(workload_units: &Value) -> PlanResponse {
+        let plan = json!({"policy": "o/p", "token": "0a", "complete": true, "units": workload_units});
         serde_json::from_value(plan).expect("a plan")
     }
 
     #[test]
-    fn totals_count_the_changes_of_all_units() {
+    fn totals_count_the_changes_of_all_workload_units() {
         let changes = json!([
             {"action": "create", "slot": 1, "reason": "r"}, {"action": "create", "slot": 2, "reason": "r"},
             {"action": "move", "slot": 3, "reason": "r"},
