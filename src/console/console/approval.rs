@@ -3,8 +3,8 @@
 use axum::response::{IntoResponse, Redirect, Response};
 use evenkeel_wire::exchange::plan_approval::{ApprovalWrite, RequestPlanApproval};
 
+use crate::address::address_of;
 use crate::failure::Failure;
-use crate::layout::address_of;
 use crate::reads::ROOT_ORG;
 use crate::session::Reader;
 

@@ -4,10 +4,11 @@ use evenkeel_client::{ClientError, HealthSubject, Path};
 use evenkeel_wire::agbot::health::{HealthEvaluation, HealthQuery};
 use evenkeel_wire::agbot::orchestration::{OrchestrationEvent, OrchestrationEvents, OrganizationEventsQuery};
 
+use crate::address::{address_of, with_fields};
 use crate::command_line::word;
 use crate::failure::Failure;
 use crate::form::Form;
-use crate::layout::{address_of, bare_name, with_fields};
+use crate::layout::bare_name;
 use crate::reads::Account;
 use crate::session::Reader;
 

@@ -5,6 +5,7 @@
 //! script; the script only renews a page when something has happened. Read [`router`] first, then `page`.
 
 mod action;
+mod address;
 mod administration;
 mod approval;
 mod change;

@@ -41,7 +41,7 @@ struct LoginPage<'a> {
 impl<'a> LoginPage<'a> {
     fn new(console: &'a Console, next: &'a str) -> Self {
         let provider = console.provider_name();
-        let next_encoded = layout::encoded(next);
+        let next_encoded = crate::address::encoded(next);
         let (org, user, error) = ("", "", "");
         Self { org, user, next, next_encoded, error, provider, is_left: false, leave_at: String::new() }
     }

@@ -7,7 +7,8 @@ use axum::response::{IntoResponse, Redirect, Response};
 use http::{HeaderMap, Method, StatusCode, header};
 
 use crate::Console;
-use crate::layout::{self, encoded};
+use crate::address::encoded;
+use crate::layout;
 use crate::session::{Session, seconds_now};
 
 /// Part of its life that a session has left when it is renewed.

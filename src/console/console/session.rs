@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderValue, header};
 use serde::{Deserialize, Serialize};
 
 use crate::Console;
-use crate::layout::with_fields;
+use crate::address::with_fields;
 
 /// Longest life of a session.
 pub(crate) const SESSION_SECS: i64 = 12 * 3_600;

@@ -4,7 +4,7 @@ use evenkeel_wire::agbot::fleet::FleetNode;
 use evenkeel_wire::agbot::orchestration::WorkloadStatus;
 
 use super::catalog::Action;
-use crate::layout::{address_of, with_fields};
+use crate::address::{address_of, with_fields};
 
 /// A control of a page.
 pub(crate) struct Control {

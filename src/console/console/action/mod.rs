@@ -10,10 +10,11 @@ use axum::response::{IntoResponse, Redirect, Response};
 
 use evenkeel_wire::exchange::plan_approval::ApprovalWrite;
 
+use crate::address::{address_of, with_fields};
 use crate::approval;
 use crate::failure::Failure;
 use crate::form::{Form, Query};
-use crate::layout::{self, Tab, address_of, with_fields};
+use crate::layout::{self, Tab};
 use crate::session::Reader;
 
 use catalog::{Action, Target};

@@ -1,9 +1,10 @@
 //! The changes of the console, with their fields.
 
 use super::field::Field;
+use crate::address::address_of;
 use crate::form::Form;
 use crate::health_target::HealthTarget;
-use crate::layout::{Tab, address_of};
+use crate::layout::Tab;
 
 /// What a change does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

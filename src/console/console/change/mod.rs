@@ -20,9 +20,10 @@ use http::StatusCode;
 use http::request::Parts;
 
 use crate::Console;
+use crate::address::{address_of, with_fields};
 use crate::failure::Failure;
 use crate::form::{Form, Query};
-use crate::layout::{self, Place, address_of, with_fields};
+use crate::layout::{self, Place};
 use crate::login;
 use crate::plan_token::token_of;
 use crate::session::{self, Reader};

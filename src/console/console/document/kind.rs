@@ -3,7 +3,8 @@
 use evenkeel_client::{DocumentPath, Resource};
 use evenkeel_ids::NodeId;
 
-use crate::layout::{Tab, address_of};
+use crate::address::address_of;
+use crate::layout::Tab;
 
 /// A kind of document that keeps revisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -7,10 +7,11 @@ use evenkeel_wire::agbot::attention::{Acknowledgement, LONGEST_REASON, PutAcknow
 use evenkeel_wire::agbot::fleet::FleetMatter;
 use jiff::Timestamp;
 
+use crate::address::address_of;
 use crate::command_line::word;
 use crate::failure::Failure;
 use crate::form::Form;
-use crate::layout::{self, Tab, address_of, bare_name};
+use crate::layout::{self, Tab, bare_name};
 use crate::moment::Moment;
 use crate::reads::{self, Account};
 use crate::session::Reader;

@@ -4,10 +4,11 @@ use evenkeel_ids::NodeId;
 use evenkeel_wire::agbot::fleet::{FleetNode, FleetNodesQuery};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
+use crate::address::with_fields;
 use crate::command_line::word;
 use crate::failure::Failure;
 use crate::form::Form;
-use crate::layout::{bare_name, with_fields};
+use crate::layout::bare_name;
 use crate::reads;
 use crate::session::Reader;
 

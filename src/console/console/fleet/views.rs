@@ -7,10 +7,11 @@ use evenkeel_wire::agbot::fleet::FleetNodesQuery;
 use evenkeel_wire::agbot::saved_view::{LONGEST_VIEW_NAME, PutSavedView, SavedView};
 
 use super::selection::{Choice, choice_of};
+use crate::address::{address_of, with_fields};
 use crate::command_line::word;
 use crate::failure::Failure;
 use crate::form::{Form, Query};
-use crate::layout::{self, Tab, address_of, with_fields};
+use crate::layout::{self, Tab};
 use crate::reads::{self, Account};
 use crate::session::Reader;
 

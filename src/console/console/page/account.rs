@@ -5,8 +5,9 @@ use axum::response::Response;
 use jiff::Timestamp;
 
 use super::moment::Moment;
+use crate::address::address_of;
 use crate::failure::Failure;
-use crate::layout::{address_of, show_alone};
+use crate::layout::show_alone;
 use crate::reads::{self, Account};
 use crate::session::Reader;
 

@@ -10,9 +10,10 @@ use evenkeel_wire::exchange::plan_approval::{
 use jiff::Timestamp;
 
 use super::moment::Moment;
+use crate::address::{address_of, query_of};
 use crate::failure::Failure;
 use crate::form::{Form, Query};
-use crate::layout::{self, Tab, address_of, query_of};
+use crate::layout::{self, Tab};
 use crate::reads;
 use crate::session::Reader;
 

@@ -11,10 +11,11 @@ use jiff::Timestamp;
 
 use super::history::{field_of_instant, instant};
 use super::moment::Moment;
+use crate::address::query_of;
 use crate::command_line::word;
 use crate::failure::Failure;
 use crate::form::{Form, Query};
-use crate::layout::{self, Place, Tab, query_of};
+use crate::layout::{self, Place, Tab};
 use crate::session::Reader;
 
 /// Records of a page.

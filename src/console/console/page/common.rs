@@ -2,8 +2,8 @@
 
 use evenkeel_wire::agbot::common::{CommonCause, CommonCauses};
 
+use crate::address::{address_of, with_fields};
 use crate::constraint::is_plain;
-use crate::layout::{address_of, with_fields};
 
 /// A value that nodes have in common.
 pub(crate) struct CommonRow {

@@ -5,10 +5,11 @@ use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
 use evenkeel_wire::page::PageQuery;
 
+use crate::address::{address_of, query_of};
 use crate::document::{self, Revisable, RevisableKind};
 use crate::failure::Failure;
 use crate::form::Query;
-use crate::layout::{self, Tab, address_of, bare_name, query_of};
+use crate::layout::{self, Tab, bare_name};
 use crate::session::Reader;
 
 /// Names of a page.

@@ -7,9 +7,10 @@ use evenkeel_wire::agbot::event::{AgbotEvent, EventsQuery};
 use jiff::Timestamp;
 
 use super::moment::Moment;
+use crate::address::address_of;
 use crate::failure::Failure;
 use crate::form::Query;
-use crate::layout::{self, Tab, address_of, bare_name};
+use crate::layout::{self, Tab, bare_name};
 use crate::reads;
 use crate::session::Reader;
 

@@ -7,9 +7,10 @@ use evenkeel_wire::page::PageQuery;
 use jiff::Timestamp;
 
 use super::moment::Moment;
+use crate::address::{address_of, query_of};
 use crate::failure::Failure;
 use crate::form::Query;
-use crate::layout::{self, Tab, address_of, query_of};
+use crate::layout::{self, Tab};
 use crate::session::Reader;
 
 struct GroupRow {

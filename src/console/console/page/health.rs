@@ -13,11 +13,12 @@ use serde_json::json;
 
 use super::events::EventRow;
 use super::moment::Moment;
+use crate::address::{address_of, with_fields};
 use crate::change::{ChangeLink, SYSTEM};
 use crate::failure::Failure;
 use crate::form::{Form, Query};
 use crate::health_target::{self, HealthTarget};
-use crate::layout::{self, Tab, address_of, with_fields};
+use crate::layout::{self, Tab};
 use crate::reads;
 use crate::session::Reader;
 

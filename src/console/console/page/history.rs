@@ -11,9 +11,10 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 use super::moment::Moment;
+use crate::address::{address_of, query_of};
 use crate::failure::Failure;
 use crate::form::{Form, Query};
-use crate::layout::{self, Tab, address_of, bare_name, query_of};
+use crate::layout::{self, Tab, bare_name};
 use crate::reads;
 use crate::session::Reader;
 

@@ -35,7 +35,8 @@ use axum::response::{IntoResponse, Redirect, Response};
 use evenkeel_pages::Cache;
 use http::{HeaderMap, StatusCode};
 
-use crate::layout::{self, address_of, find_asset};
+use crate::address::address_of;
+use crate::layout::{self, find_asset};
 use crate::moment;
 use crate::reads::ROOT_ORG;
 use crate::session::{Reader, to_login};

@@ -16,9 +16,10 @@ use super::events::EventRow;
 use super::moment::Moment;
 use super::node_parts::{NodeFigures, NodeInstance, figures, instances, timeline};
 use crate::action::Control;
+use crate::address::{address_of, with_fields};
 use crate::document::{Revisable, RevisableKind};
 use crate::failure::Failure;
-use crate::layout::{self, Tab, address_of, bare_name, with_fields};
+use crate::layout::{self, Tab, bare_name};
 use crate::reads;
 use crate::session::Reader;
 

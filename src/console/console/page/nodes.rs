@@ -9,10 +9,11 @@ use jiff::Timestamp;
 
 use super::common::CommonTable;
 use super::moment::Moment;
+use crate::address::{address_of, query_of};
 use crate::failure::Failure;
 use crate::fleet::{self, CHANGES, Choice, Completion, ViewLinks, choice_of};
 use crate::form::Query;
-use crate::layout::{self, Tab, address_of, bare_name, query_of};
+use crate::layout::{self, Tab, bare_name};
 use crate::reads;
 use crate::session::Reader;
 

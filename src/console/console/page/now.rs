@@ -13,9 +13,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::events::EventRow;
 use super::rollouts::{RolloutRow, UpdateRow};
+use crate::address::address_of;
 use crate::failure::Failure;
 use crate::fleet::attention::{Matter, MatterGroup, grouped};
-use crate::layout::{self, Tab, address_of};
+use crate::layout::{self, Tab};
 use crate::progress::Progress;
 use crate::reads;
 use crate::session::Reader;

@@ -3,8 +3,9 @@
 use askama::Template;
 use axum::response::Response;
 
+use crate::address::address_of;
 use crate::failure::Failure;
-use crate::layout::{address_of, show_alone};
+use crate::layout::show_alone;
 use crate::reads::{self, ROOT_ORG};
 use crate::session::Reader;
 

@@ -5,9 +5,10 @@ use axum::extract::Path;
 use axum::response::Response;
 use evenkeel_wire::agbot::fleet::{FleetPoliciesQuery, FleetPolicy};
 
+use crate::address::{address_of, query_of};
 use crate::failure::Failure;
 use crate::form::Query;
-use crate::layout::{self, Tab, address_of, bare_name, query_of};
+use crate::layout::{self, Tab, bare_name};
 use crate::reads;
 use crate::session::Reader;
 

@@ -12,10 +12,11 @@ use super::events::EventRow;
 use super::moment::Moment;
 use super::rollouts::{Progress, RolloutRow};
 use crate::action::Control;
+use crate::address::{address_of, with_fields};
 use crate::document::{Revisable, RevisableKind};
 use crate::failure::Failure;
 use crate::form::Query;
-use crate::layout::{self, Tab, address_of, bare_name, with_fields};
+use crate::layout::{self, Tab, bare_name};
 use crate::reads;
 use crate::session::Reader;
 

@@ -10,8 +10,9 @@ use jiff::Timestamp;
 use super::common::CommonTable;
 use super::moment::Moment;
 use crate::action::Control;
+use crate::address::address_of;
 use crate::failure::Failure;
-use crate::layout::{self, Tab, address_of};
+use crate::layout::{self, Tab};
 use crate::reads;
 use crate::session::Reader;
 

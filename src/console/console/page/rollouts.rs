@@ -8,8 +8,9 @@ use jiff::Timestamp;
 
 use super::moment::Moment;
 use crate::action::Control;
+use crate::address::address_of;
 use crate::failure::Failure;
-use crate::layout::{self, Tab, address_of, bare_name};
+use crate::layout::{self, Tab, bare_name};
 pub(crate) use crate::progress::Progress;
 use crate::reads::{self, Account};
 use crate::session::Reader;

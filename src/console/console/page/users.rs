@@ -10,11 +10,12 @@ use jiff::Timestamp;
 
 use super::audit::is_forbidden;
 use super::moment::Moment;
+use crate::address::{address_of, query_of};
 use crate::administration::{self, objection_to_creation, role_in_words};
 use crate::change::ChangeLink;
 use crate::failure::Failure;
 use crate::form::Query;
-use crate::layout::{self, Place, Tab, address_of, bare_name, query_of};
+use crate::layout::{self, Place, Tab, bare_name};
 use crate::reads;
 use crate::session::Reader;
 

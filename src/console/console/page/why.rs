@@ -6,9 +6,10 @@ use axum::response::Response;
 use evenkeel_wire::agbot::orchestration::{ExplainQuery, PlacementExplanation};
 
 use super::funnel::FunnelStage;
+use crate::address::address_of;
 use crate::failure::Failure;
 use crate::form::Query;
-use crate::layout::{self, Tab, address_of};
+use crate::layout::{self, Tab};
 use crate::reads;
 use crate::session::Reader;
 
