@@ -40,7 +40,7 @@ async fn rollout_page_shows_waves_time_left_and_steps_and_leads_to_actions() {
         "HA group g",
         "1 of 3",
         "<svg class=\"bar\"",
-        "edge-1",
+        "edge-",
         "the node reports",
     ] {
         assert!(page.text.contains(text), "{text}: {}", page.text);
