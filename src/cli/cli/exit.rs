@@ -187,6 +187,6 @@ mod tests {
     #[test]
     fn statuses_have_the_numbers_of_the_contract() {
         let codes: Vec<u8> = Exit::TABLE.iter().map(|(exit, _)| exit.code()).collect();
-        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13, 99, 130]);
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 99, 130]);
     }
 }

@@ -48,7 +48,7 @@ async fn settings_show_where_their_values_come_from_and_are_changed_by_a_plan() 
         assert!(mistake(&page, "value").contains(text), "{value}: {}", page.text);
     }
     let plan = carry_out(&mut browser, READY, &[("value", "7")], &[]).await;
-    let command = "hzn exchange orchestration settings set &#39;readyPeriodSeconds=7&#39;";
+    let command = "hzn exchange orchestration settings set readyPeriodSeconds=7";
     assert!(plan.text.contains(command) && plan.text.contains("16 (from: default)"), "{}", plan.text);
     let page = browser.get(SETTINGS).await;
     assert_eq!(row(&page.text, "readyPeriodSeconds"), "7 | organization | 16");
@@ -110,9 +110,7 @@ async fn setting_that_needs_an_approval_is_requested_and_applied_by_the_second_p
     let mut ada = Browser::of(&hub, "o", "ada", "secret").await;
     let mut bob = Browser::of(&hub, "o", "bob", "secret").await;
     let plan = fill(&mut ada, READY, &[("value", "7")]).await;
-    for text in
-        ["Ask for approval", "hzn approval request settings &#39;readyPeriodSeconds=7&#39; --reason TEXT"]
-    {
+    for text in ["Ask for approval", "hzn approval request settings readyPeriodSeconds=7 --reason TEXT"] {
         assert!(plan.text.contains(text), "{text}: {}", plan.text);
     }
     let page = confirm(&mut ada, &plan, &[("reason", "")]).await;

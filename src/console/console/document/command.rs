@@ -128,7 +128,7 @@ mod tests {
                             "faultDomain": "fd:/a b"});
         assert_eq!(
             node.write_command((None, &wanted), "", ""),
-            "hzn exchange node orchestration set n1 --availability drain --upgrade --capacity 'memoryMb=2048.5' \
+            "hzn exchange node orchestration set n1 --availability drain --upgrade --capacity memoryMb=2048.5 \
              --fault-domain 'fd:/a b' --upgrade-domain ''"
         );
         let org = Revisable::new(RevisableKind::OrgSettings, "o", "o");
