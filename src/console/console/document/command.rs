@@ -135,7 +135,7 @@ mod tests {
         let (stored, wanted) = (json!({"a": 1, "b": 2}), json!({"b": {"c": "x"}}));
         assert_eq!(
             org.write_command((Some(&stored), &wanted), "", ""),
-            r#"hzn exchange orchestration settings set 'b={"c":"x"}' 'a=null'"#
+            r#"hzn exchange orchestration settings set 'b={"c":"x"}' a=null"#
         );
     }
 }
