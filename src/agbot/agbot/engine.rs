@@ -85,7 +85,7 @@ fn take(context: &Arc<Context>, input: Input, slots: &Arc<Semaphore>) {
             context.model_mut().apply_all(&events, now);
             note_partitions(context, &events);
             events.iter().for_each(|event| context.forget_placements(event));
-            let decision = reconcile(context, &Event::FullReconcile, now);
+            let decision = decide_about(context, &Event::FullReconcile, now);
             start(context, &decision.commands, slots);
         }
     }
@@ -94,6 +94,11 @@ fn take(context: &Arc<Context>, input: Input, slots: &Arc<Semaphore>) {
 /// Applies one event and decides.
 fn reconcile(context: &Context, event: &Event, now: Timestamp) -> Decision {
     context.model_mut().apply(event, now);
+    decide_about(context, event, now)
+}
+
+/// Decides after an event that was applied.
+fn decide_about(context: &Context, event: &Event, now: Timestamp) -> Decision {
     // Only this task changes the model: others may read what is decided about while a long decision is made.
     let begun = Instant::now();
     let mut decision = decide(&context.model(), event, now, rand::random());

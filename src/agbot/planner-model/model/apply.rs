@@ -25,25 +25,27 @@ impl Model {
     ///
     /// Applying an event twice changes nothing.
     pub fn apply(&mut self, event: &Event, now: Timestamp) {
-        // What earlier events touched they have followed themselves: a fleet that is read at once would be followed once for each event.
-        let earlier = std::mem::take(&mut self.touched);
-        self.change(event, now);
-        self.follow_workloads(event, now);
-        let newer = std::mem::replace(&mut self.touched, earlier);
-        self.touched.extend(newer);
+        self.change_and_mark(event, now);
+        self.refresh_stale(now);
     }
 
-    /// Applies the events of a fleet that is read as a whole, and prepares once what depends on them: a full reconcile decides about it.
+    /// Applies the events of a fleet that is read as a whole and then a full reconcile, which is the event to decide about: what depends on them
+    /// is prepared once.
     pub fn apply_all(&mut self, events: &[Event], now: Timestamp) {
         for event in events {
-            let earlier = std::mem::take(&mut self.touched);
-            self.change(event, now);
-            self.mark_stale(event, now);
-            let newer = std::mem::replace(&mut self.touched, earlier);
-            self.touched.extend(newer);
+            self.change_and_mark(event, now);
         }
         self.forget_stale_nodes();
         self.apply(&Event::FullReconcile, now);
+    }
+
+    fn change_and_mark(&mut self, event: &Event, now: Timestamp) {
+        // What earlier events touched they have marked themselves: a fleet that is read at once would be followed once for each event.
+        let earlier = std::mem::take(&mut self.touched);
+        self.change(event, now);
+        self.mark_stale(event, now);
+        let newer = std::mem::replace(&mut self.touched, earlier);
+        self.touched.extend(newer);
     }
 
     /// Changes what the event is about.

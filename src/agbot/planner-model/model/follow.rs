@@ -1,4 +1,4 @@
-//! What follows from an event: it marks what has to be prepared again, and that is prepared once, also after many events at once.
+//! Workloads and nodes that have to be prepared again: each event marks them, and they are prepared once, also after many events.
 
 use jiff::Timestamp;
 
@@ -6,12 +6,6 @@ use super::{Model, workload_records::UnitRecord};
 use crate::event::Event;
 
 impl Model {
-    /// Follows an event that was applied: workloads that changed, nodes that changed, and the time.
-    pub(super) fn follow_workloads(&mut self, event: &Event, now: Timestamp) {
-        self.mark_stale(event, now);
-        self.refresh_stale(now);
-    }
-
     /// Marks what has to be prepared again after an event.
     pub(super) fn mark_stale(&mut self, event: &Event, now: Timestamp) {
         if self.engine.is_unused() {
@@ -70,7 +64,7 @@ impl Model {
     }
 
     /// Prepares again what is marked.
-    fn refresh_stale(&mut self, now: Timestamp) {
+    pub(super) fn refresh_stale(&mut self, now: Timestamp) {
         if self.engine.is_unused() {
             return;
         }
