@@ -21,7 +21,7 @@ pub struct ApprovalEvent {
     pub org: OrgId,
     /// The deployment policy, if the request is about one.
     pub policy: Option<PolicyId>,
-    /// What happened, by whom.
+    /// The step and who took it.
     pub detail: Value,
 }
 

@@ -1,4 +1,4 @@
-//! What every part of the planner shares: values, reasons as data and as text, and records.
+//! The base of every part of the planner: values, reasons as data and as text, and records.
 //!
 //! Pure, like every crate of the planner: no async, no input or output, no clock, no randomness of its own. Nothing here decides.
 //!

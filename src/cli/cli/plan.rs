@@ -58,6 +58,7 @@ pub async fn run(arguments: &PlanArguments, context: &Context) -> Outcome {
     let found = plan(context, &exchange, &name, body.as_ref()).await?;
     // A plan is worth showing although the settings cannot be read.
     let requires_approval = exchange.server.client.requires_plan_approval(&exchange.org);
+    // The plan stands without the advice: the write is refused with the same one.
     if arguments.document.file.is_some() && requires_approval.await.unwrap_or(false) {
         print_note(format!(
             "organization {} requires that a second person approves this write: hzn approval request policy takes the same arguments",

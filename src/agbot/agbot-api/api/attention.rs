@@ -29,7 +29,7 @@ use super::pipeline::{AgbotRequest, Op, Sent, unreadable};
 use crate::shown::SeenNodes;
 use crate::shown::workload_shape::time;
 
-/// How long an acknowledgement lasts at most.
+/// Longest life of an acknowledgement.
 const LIFETIME: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// Acknowledgements of an organization.

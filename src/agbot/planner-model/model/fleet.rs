@@ -13,7 +13,7 @@ use roaring::RoaringBitmap;
 
 use super::{Liveness, Model, Observed};
 
-/// Whether the agent of a node can be reached.
+/// Reachability of the agent of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
     /// Its heartbeats arrive.
