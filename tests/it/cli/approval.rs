@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Hzn, policy, up};
+use super::{Hzn, hub_with_two_nodes, policy, up};
 use crate::support::fleet::Fleet;
 use crate::support::wait::must;
 use crate::support::{Hub, Scratch};
@@ -10,11 +10,7 @@ use crate::support::{Hub, Scratch};
 #[tokio::test]
 async fn refused_write_names_the_request_which_another_user_approves() {
     let scratch = Scratch::new();
-    let hub = Hub::start(&scratch, &["--upgrade-grace-secs", "1"]).await;
-    let fleet = Fleet::start(&scratch, &hub, 2).await;
-    fleet.publish(&hub, "1.0.0").await;
-    let mut hzn = Hzn::new(&scratch, &hub, &format!("root/root:{}", hub.root_password()));
-    hzn.set("HZN_ORG_ID", "o".to_owned());
+    let (hub, fleet, mut hzn) = hub_with_two_nodes(&scratch).await;
     for name in ["ann", "bob"] {
         hzn.done(&format!("exchange user create {name} secret-{name} e@example.com -A"));
     }

@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Hzn, policy, up};
-use crate::support::fleet::Fleet;
+use super::{Hzn, hub_with_two_nodes, policy, up};
 use crate::support::{Hub, Scratch, eventually};
 
 /// Runs a command whose result has a list, and returns that.
@@ -14,11 +13,7 @@ fn list(hzn: &Hzn, line: &str, name: &str) -> Vec<Value> {
 #[tokio::test]
 async fn instances_of_an_instant_and_their_changes_since_are_shown() {
     let scratch = Scratch::new();
-    let hub = Hub::start(&scratch, &["--upgrade-grace-secs", "1"]).await;
-    let fleet = Fleet::start(&scratch, &hub, 2).await;
-    fleet.publish(&hub, "1.0.0").await;
-    let mut hzn = Hzn::new(&scratch, &hub, &format!("root/root:{}", hub.root_password()));
-    hzn.set("HZN_ORG_ID", "o".to_owned());
+    let (hub, fleet, hzn) = hub_with_two_nodes(&scratch).await;
     let write = |replicas: u32| {
         hzn.write("policy.json", &json!({"kind": "policy", "name": "everywhere", "spec": policy(replicas)}));
         let applied = hzn.run("apply -f policy.json");

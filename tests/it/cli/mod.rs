@@ -22,6 +22,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::support::fleet::Fleet;
 use crate::support::wait::must;
 use crate::support::{Hub, Scratch, eventually};
 
@@ -112,6 +113,16 @@ impl Hzn {
     fn write(&self, name: &str, content: &Value) {
         must(std::fs::write(self.home.join(name), content.to_string()), "a file");
     }
+}
+
+/// A hub with two nodes in the group `o/g`, version 1.0.0 of the service `o/watch`, and the command line as root in `o`.
+async fn hub_with_two_nodes(scratch: &Scratch) -> (Hub, Fleet, Hzn) {
+    let hub = Hub::start(scratch, &["--upgrade-grace-secs", "1"]).await;
+    let fleet = Fleet::start(scratch, &hub, 2).await;
+    fleet.publish(&hub, "1.0.0").await;
+    let mut hzn = Hzn::new(scratch, &hub, &format!("root/root:{}", hub.root_password()));
+    hzn.set("HZN_ORG_ID", "o".to_owned());
+    (hub, fleet, hzn)
 }
 
 /// A deployment policy of the service `o/watch` for the members of the group `g`, with the label `line1`.

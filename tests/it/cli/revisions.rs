@@ -2,18 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Hzn, policy, up};
-use crate::support::fleet::Fleet;
-use crate::support::{Hub, Scratch};
+use super::{Hzn, hub_with_two_nodes, policy, up};
+use crate::support::Scratch;
 
 #[tokio::test]
 async fn undo_asks_as_the_write_does_and_restores_what_was_removed() {
     let scratch = Scratch::new();
-    let hub = Hub::start(&scratch, &["--upgrade-grace-secs", "1"]).await;
-    let fleet = Fleet::start(&scratch, &hub, 2).await;
-    fleet.publish(&hub, "1.0.0").await;
-    let mut hzn = Hzn::new(&scratch, &hub, &format!("root/root:{}", hub.root_password()));
-    hzn.set("HZN_ORG_ID", "o".to_owned());
+    let (hub, fleet, hzn) = hub_with_two_nodes(&scratch).await;
     let add = |replicas: u32, reason: &str| {
         hzn.write("policy.json", &policy(replicas));
         hzn.done(&format!("exchange deployment addpolicy web -f policy.json --reason {reason}"));

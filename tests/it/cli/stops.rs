@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Hzn, policy, up};
+use super::{Hzn, hub_with_two_nodes, policy, up};
 use crate::support::fleet::Fleet;
 use crate::support::{Hub, Scratch, eventually};
 
@@ -16,11 +16,7 @@ fn document(replicas: u32) -> Value {
 #[tokio::test]
 async fn writes_that_stop_all_instances_ask_and_those_that_stop_some_only_say_so() {
     let scratch = Scratch::new();
-    let hub = Hub::start(&scratch, &["--upgrade-grace-secs", "1"]).await;
-    let fleet = Fleet::start(&scratch, &hub, 2).await;
-    fleet.publish(&hub, "1.0.0").await;
-    let mut hzn = Hzn::new(&scratch, &hub, &format!("root/root:{}", hub.root_password()));
-    hzn.set("HZN_ORG_ID", "o".to_owned());
+    let (hub, fleet, hzn) = hub_with_two_nodes(&scratch).await;
     let write = |replicas: u32| hzn.write("policy.json", &document(replicas));
     write(2);
     assert_eq!(hzn.data("apply -f policy.json")[0]["action"], "create");
